@@ -205,6 +205,14 @@ def event(line: bytes) -> Json | None:
     return found
 
 
+def number_of(line: bytes) -> int | None:
+    """The number of the request that one line of an adapter answers; None if it has none."""
+    try:
+        return int(json.loads(line)["id"])
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+
+
 def shown(line: bytes) -> str:
     """The beginning of a line for an error text."""
     return repr(line[:120]) + ("…" if len(line) > 120 else "")

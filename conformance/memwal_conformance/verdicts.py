@@ -33,7 +33,7 @@ MEANING = {
     Verdict.UNSUPPORTED: "the implementation does not claim what the case needs",
     Verdict.INCONCLUSIVE: "the case did not show what it is about",
     Verdict.FAIL: "a MUST clause is broken",
-    Verdict.HANG: "a message was never answered; the text says how many requests were sent meanwhile",
+    Verdict.HANG: "a message was never answered; behind the gate the text says how many requests were sent meanwhile",
     Verdict.CRASH: "the adapter ended without being asked to",
     Verdict.HARNESS_ERROR: "the adapter broke the protocol, or the suite itself is at fault",
 }

@@ -77,8 +77,11 @@ class AidedProcess(AdapterProcess):
             return self._ready(self._players[role]).call(message, params)
         except AdapterError as error:
             raise HelperRefused(error.kind, f"by the helper of {self.actor}: {error.native}") from error
-        except (AdapterCrash, AdapterTimeout) as error:
-            if self._to_end_itself and isinstance(error, AdapterCrash):
+        except AdapterTimeout:
+            self.kill()  # the actor is both
+            raise
+        except AdapterCrash as error:
+            if self._to_end_itself:
                 self.kill()  # the actor is both
                 raise
             if self._struck:

@@ -73,7 +73,7 @@ def claims() -> tuple[list[str], list[str], list[str]]:
     return (
         roles,
         partial,
-        [*(["eval.region"] if EVALUATE else []), *(["table.create", "s3"] if create else []), "rows.ipc"],
+        [*(["eval.region"] if EVALUATE else []), *(["table.create", "s3"] if create else []), "rows.ipc", "concurrent"],
     )
 
 
@@ -317,4 +317,4 @@ def _guarded(answer: Handler) -> Handler:
 
 
 if __name__ == "__main__":
-    serve(handlers(), {})
+    serve(handlers(), {}, concurrent=True)

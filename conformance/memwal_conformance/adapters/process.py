@@ -86,10 +86,18 @@ class AdapterProcess:
         self._number = 0
         self._buffer = b""
         self._lock = threading.Lock()
-        self.waited_for: int | None = None
-        """Number of the thread that waits for an answer. It closes the pipes, so that it never reads from others'."""
+        self._sending = threading.Lock()
+        self._news = threading.Condition()
+        """Guards the two below: of the threads that wait for answers one reads, and hands on what is not its own."""
+        self._reading = False
+        self._arrived: dict[int, bytes] = {}
+        """Number of a request -> its reply, which another thread has read."""
+        self._calls: dict[int, int] = {}
+        """Requests without an answer -> the thread that waits. The last closes the pipes: none reads others'."""
         self._interrupted = False
-        """Another thread has killed the process while this one waited."""
+        """Another thread has killed the process while one waited."""
+        self._broke: Exception | None = None
+        """Why a thread has given the process up; all that wait raise it."""
         self._stderr: IO[bytes] = tempfile.TemporaryFile(prefix="memwal-stderr-")  # noqa: SIM115 - closed in _close
         try:
             self._process = subprocess.Popen(
@@ -119,6 +127,11 @@ class AdapterProcess:
     def alive(self) -> bool:
         """Whether the process runs."""
         return self._process.returncode is None and not self._ends_within(0)
+
+    @property
+    def under_way(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._calls)
 
     @property
     def number(self) -> int:
@@ -154,37 +167,40 @@ class AdapterProcess:
         return self.hello
 
     def call(self, message: str, params: Json) -> Json:
-        """Send one request and wait for its result.
+        """Send one request and wait for its result. Several threads may, if the adapter is ``concurrent``.
 
         Raises `AdapterError` for an error reply, `AdapterCrash`, `AdapterTimeout`, or `ProtocolViolation`. After the
         last three the process is gone.
         """
-        self._number += 1
         started = time.monotonic()
         outcome: Json = {"broken": "the suite was interrupted before there was an answer"}
         trace: list[Json] = []
-        self.waited_for = threading.get_ident()
+        with self._lock:
+            self._number += 1
+            number = self._number
+            self._calls[number] = threading.get_ident()
         try:
-            line = protocol.request(self._number, message, params)
-            self._send(line, message, started)
-            line = self._receive(message, started)
-            while (event := protocol.event(line)) is not None:
-                trace.append(event)
-                line = self._receive(message, started)
-            result = protocol.reply(line, self._number, message)
+            line = protocol.request(number, message, params)
+            with self._sending:
+                self._send(line, message, started)
+            result = protocol.reply(self._answer(number, message, started, trace), number, message)
             outcome = {"result": result}
             return result
         except AdapterError as error:
             outcome = {"error": {"kind": error.kind, "message": error.native}}
             raise
         except (AdapterCrash, AdapterTimeout, ProtocolViolation) as error:
-            outcome = {"killed" if self._interrupted else "broken": str(error)}
+            with self._lock:
+                self._broke = why = self._broke or error
+            outcome = {"killed" if self._interrupted else "broken": str(why)}
             self.kill()
-            raise
+            if why is error:
+                raise
+            raise why from None
         finally:
             with self._lock:
-                self.waited_for = None
-                if self._process.returncode is not None:
+                del self._calls[number]
+                if self._process.returncode is not None and not self._calls:
                     self._close()
             if self._log is not None:
                 seconds = round(time.monotonic() - started, 4)
@@ -211,6 +227,29 @@ class AdapterProcess:
                     left = left[os.write(self._stdin.fileno(), left) :]
                 except BrokenPipeError:
                     raise self._crashed(message) from None
+
+    def _answer(self, number: int, message: str, started: float, trace: list[Json]) -> bytes:
+        """The reply to a request, whichever thread reads it. Events are of the request whose thread does."""
+        while True:
+            with self._news:
+                while self._reading and number not in self._arrived:
+                    self._news.wait(self._time_left(message, started))
+                if number in self._arrived:
+                    return self._arrived.pop(number)
+                self._reading = True
+            try:
+                line = self._receive(message, started)
+                if (event := protocol.event(line)) is not None:
+                    trace.append(event)
+                    continue
+                of = protocol.number_of(line)
+                if of == number or of not in self._calls:
+                    return line
+                self._arrived[of] = line
+            finally:
+                with self._news:
+                    self._reading = False
+                    self._news.notify_all()
 
     def _receive(self, message: str, started: float) -> bytes:
         with selectors.DefaultSelector() as selector:
@@ -267,9 +306,9 @@ class AdapterProcess:
             was_running = self.alive
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            if self.waited_for is None:
+            if not self._calls:
                 self._close()
-            elif self.waited_for != threading.get_ident():
+            elif threading.get_ident() not in self._calls.values():
                 self._interrupted = True
             return was_running and self._process.returncode == -signal.SIGKILL
 

@@ -94,7 +94,7 @@ def hello(_state: ReferenceState, _: Json) -> Json:
         "version": _version(),
         "revisions": list(REVISIONS),
         "roles": list(ROLES),
-        "capabilities": [*capabilities, "s3", "trace", "rows.ipc"],
+        "capabilities": [*capabilities, "s3", "trace", "rows.ipc", "concurrent"],
     }
 
 
@@ -375,7 +375,7 @@ def main(made: Callable[[ReferenceState], dict[str, Handler]] = handlers) -> Non
     def telling(tell: Callable[[Json], None]) -> None:
         state.tell = tell
 
-    serve(made(state), KINDS, telling)
+    serve(made(state), KINDS, telling, concurrent=True)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from memwal import paths
+from memwal.api.writer import Writer
 from memwal.codec import region_manifest, wal
 from memwal.codec.region_manifest import RegionManifest
 from memwal.codec.wal import WalEntry
@@ -202,6 +203,17 @@ def _spelled_out(version: ManifestVersion) -> bytes:
     return f'{{\n  "by": "another program",\n  "version": {version}\n}}\n'.encode()
 
 
+async def _unless_busy(writer: RegionWriter, *, trigger: Any = None) -> None:
+    if not writer.storing.taken:
+        async with writer.storing:
+            await writer._store_waiting(trigger)
+
+
+def _nothing_while_busy(writer: Writer) -> MemoryView:
+    held = () if writer._writer.storing.taken else writer._writer.unflushed()
+    return MemoryView(writer.region_id, writer.epoch, tuple((m.generation, m.table()) for m in held), {})
+
+
 async def _no_hint(*_: object) -> None:
     """In place of putting the version hint."""
 
@@ -283,6 +295,8 @@ PLANTS: dict[str, Plant] = {
     "lists_instead_of_probing": Plant(replaced={"memwal.region.manifest:latest": _listed}),
     "creates_then_claims": Plant(replaced={"memwal.region.claim:claim": _created_unclaimed}),
     "verifies_behind_each_entry": Plant(replaced={"memwal.region.writer:RegionWriter._store_entry": _verified_behind}),
+    "acknowledges_beside_another_put": Plant(replaced={"memwal.region.writer:RegionWriter.flush_wal": _unless_busy}),
+    "hides_memory_during_a_put": Plant(replaced={"memwal.api.writer:Writer.memory": _nothing_while_busy}),
     "batches_of_single_rows": Plant(replaced=_entries(_single_rows)),
     "any_bytes_for_a_filter": Plant(replaced={"memwal.codec.bloom:encode": lambda *_: b"anything"}),
     "any_bytes_that_nobody_asks_about": Plant(

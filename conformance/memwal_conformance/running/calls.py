@@ -84,6 +84,11 @@ class SentMessage:
     """Whether another writer had claimed the region of its writer when it was sent, by an open without an answer."""
 
     @property
+    def actor(self) -> str:
+        """The actor that it was sent to."""
+        return str(self.step["actor"])
+
+    @property
     def learns(self) -> bool:
         """Whether a fenced writer would learn of it by this message, and may."""
         return self.step["send"] in LAST and "fenced" in self.step.get("may_fail", ())

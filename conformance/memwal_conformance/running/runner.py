@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -55,8 +55,8 @@ class ScenarioRun:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of `configure`."""
     actors: dict[str, AdapterProcess] = field(default_factory=dict)
-    sent: dict[str, SentMessage] = field(default_factory=dict)
-    """By actor; nothing has waited for it yet."""
+    sent: list[SentMessage] = field(default_factory=list)
+    """In this order; nothing has waited for them yet."""
     findings: list[Finding] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     note: Callable[[Json], None] = lambda step: None
@@ -77,15 +77,20 @@ class ScenarioRun:
         elif "send" in step:
             self._send(step)
         elif "await" in step:
-            if step["await"] in self.sent:
-                self._answered(self.sent.pop(step["await"]))
+            for sent in self.sent_to(step["await"])[:1]:
+                self.sent.remove(sent)
+                self._answered(sent)
         else:
             self._rule(step)
 
     def at_end(self) -> None:
         """What is looked at in every case, whatever its steps ask for. Raises what a broken adapter raises."""
-        gone = {*self.sent, *(self.testbed.killed if self.testbed is not None else ())}
+        gone = {*(sent.actor for sent in self.sent), *(self.testbed.killed if self.testbed is not None else ())}
         self.findings += ending.at_end(self.looked(), [each for name, each in self.actors.items() if name not in gone])
+
+    def sent_to(self, actor: str) -> list[SentMessage]:
+        """What an actor was sent and nothing has waited for yet, in this order."""
+        return [sent for sent in self.sent if sent.actor == actor]
 
     def witness(self, broken: str | None) -> None:
         """Note whether the run shows what it is to show; ``broken``: why it does not."""
@@ -112,15 +117,17 @@ class ScenarioRun:
                 self.log.append(f"check {step['check']}: {finding.broken}")
 
     def _kill(self, name: str) -> None:
-        call = None
-        if name in self.sent:
-            sent = self.sent.pop(name)
-            call = sent.call
-            assert call is not None
-            if call.over:
+        calls: list[PendingCall] = []
+        for sent in self.sent_to(name):
+            self.sent.remove(sent)
+            assert sent.call is not None
+            if sent.call.over:
                 self._answered(sent)
+            else:
+                calls.append(sent.call)
+                self._remember(name, sent.params, sent.step["send"], "storage")
         died = self.actors.pop(name).kill()
-        if call is not None:
+        for call in calls:
             call.abandon()
             call.ended(REACHED_S)
         self.log.append(f"kill {name}")
@@ -153,20 +160,21 @@ class ScenarioRun:
         if "given" in step and step["given"] not in self.context.names.answers:
             self.log.append(f"{name} {message}: not sent, since nothing is called {step['given']}")
             return
-        self.begin(name)
+        logged = len(self.testbed.gate.log) if self.testbed is not None else 0
+        with self._counting(name, logged):
+            self.begin(name)
         params = self.context.names.resolve(step.get("with", {}))
         overtaken = message in LAST and self.claims.overtaken(f"{name} {params['writer']}", self.stored_epoch)
         if message == "writer.open":
             self.claims.sent()
-        call, logged = None, 0
+        call = None
         if self.testbed is not None:
-            logged = len(self.testbed.gate.log)
             call = PendingCall(self.actors[name], message, params)
-            self.testbed.under_way[name] = call
+            self.testbed.under_way.append((name, call))
         sent = SentMessage(step=step, params=params, call=call, logged=logged, overtaken=overtaken)
         if step.get("meanwhile"):
             self.log.append(f"{name} {message}: sent")
-            self.sent[name] = sent
+            self.sent.append(sent)
         else:
             self._answered(sent)
 
@@ -185,19 +193,14 @@ class ScenarioRun:
 
     def _answered(self, sent: SentMessage) -> None:
         """Wait for the answer to a message, and hold it against the step that sent it."""
-        step, name, message = sent.step, sent.step["actor"], sent.step["send"]
+        step, name, message = sent.step, sent.actor, sent.step["send"]
         clauses = tuple(step.get("clauses", ()))
         try:
-            answer = sent.call.result() if sent.call is not None else self.actors[name].call(message, sent.params)
+            with self._counting(name, sent.logged):
+                answer = sent.call.result() if sent.call is not None else self.actors[name].call(message, sent.params)
         except AdapterError as error:
             self._refused(sent, error)
             return
-        except AdapterTimeout:
-            if self.testbed is not None:
-                mine = [entry for entry in self.testbed.gate.log[sent.logged :] if entry.actor == name]
-                self.sent_meanwhile = f"\n{name} sent {counted(len(mine), 'request')} to the store meanwhile"
-                self.sent_meanwhile += f", the last of them {mine[-1].operation} {mine[-1].name}" if mine else ""
-            raise
         except (AdapterCrash, Killed) as ended:
             if "dies" in step and isinstance(ended, AdapterCrash) and ended.status in ENDED_ITSELF:
                 self._remember(name, sent.params, message, "storage")
@@ -229,8 +232,20 @@ class ScenarioRun:
         if "as" in step:
             self.context.names.answers[step["as"]] = answer
 
+    @contextmanager
+    def _counting(self, name: str, logged: int) -> Iterator[None]:
+        """Where a message is never answered, note how many requests its actor has sent since so many were logged."""
+        try:
+            yield
+        except AdapterTimeout:
+            if self.testbed is not None:
+                mine = [entry for entry in self.testbed.gate.log[logged:] if entry.actor == name]
+                self.sent_meanwhile = f"\n{name} sent {counted(len(mine), 'request')} to the store meanwhile"
+                self.sent_meanwhile += f", the last of them {mine[-1].operation} {mine[-1].name}" if mine else ""
+            raise
+
     def _refused(self, sent: SentMessage, error: AdapterError) -> None:
-        step, name, message = sent.step, sent.step["actor"], sent.step["send"]
+        step, name, message = sent.step, sent.actor, sent.step["send"]
         clauses = tuple(step.get("clauses", ()))
         self._remember(name, sent.params, message, error.kind)
         self.log.append(f"{name} {message}: {error}")
@@ -311,8 +326,8 @@ def _run_steps(running: ScenarioRun, between: Callable[[ScenarioRun], None] | No
             between(running)
             for step in running.scenario.afterwards:
                 running.step(step)
-        for sent in running.sent.values():
-            raise BadCase(f"{running.scenario.file.name}: no later step awaits {sent.step['actor']}")
+        for sent in running.sent:
+            raise BadCase(f"{running.scenario.file.name}: no later step awaits {sent.actor}")
     except Stop:
         running.witness("the steps behind it were not run")
 
@@ -343,7 +358,7 @@ def _leave(running: ScenarioRun, name: str, finish: Callable[[AdapterProcess], N
     process = running.actors[name]
     if running.testbed is None:
         finish(process)
-    elif name in running.testbed.killed or name in running.sent:
+    elif name in running.testbed.killed or running.sent_to(name):
         process.kill()
     else:
         ending.take_back(process, {"revision": running.revision, "settings": dict(running.settings)}, finish)

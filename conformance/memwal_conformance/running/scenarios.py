@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,8 +67,23 @@ class SuiteScenario:
         sent = [step for step in self.every_step(revision) if "send" in step]
         needed = {step["send"] for step in sent}
         given = {f"{step['send']} {parameter}" for step in sent for parameter in step.get("with", {})}
-        storage = ["s3"] if self.gated and "s3" not in hello.capabilities else []
-        return sorted([*(m for m in needed if not hello.answers(m)), *(given & set(hello.without)), *storage])
+        asked = {"s3": self.gated, "concurrent": self.at_once(revision)}
+        lacks = [name for name, needs in asked.items() if needs and name not in hello.capabilities]
+        return sorted([*(m for m in needed if not hello.answers(m)), *(given & set(hello.without)), *lacks])
+
+    def at_once(self, revision: str) -> bool:
+        """Whether an actor is sent a message while another one has no answer."""
+        waiting: Counter[str] = Counter()
+        for step in self.steps_of(revision):
+            if "kill" in step:
+                del waiting[step["kill"]]
+            elif "await" in step:
+                waiting[step["await"]] -= 1
+            elif "send" in step and waiting[step["actor"]] > 0:
+                return True
+            elif step.get("meanwhile"):
+                waiting[step["actor"]] += 1
+        return False
 
 
 def load(file: Path) -> SuiteScenario:

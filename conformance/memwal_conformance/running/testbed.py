@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,7 +42,8 @@ class Testbed:
         self.optional = {rule["label"] for rule in rules if rule.get("optional")}
         """Labels of rules that need not act."""
         self.processes: dict[str, Answers] = {}
-        self.under_way: dict[str, PendingCall] = {}
+        self.under_way: list[tuple[str, PendingCall]] = []
+        """Actors and what they were sent, answered or not."""
         self.killed: set[str] = set()
         """Actors that a rule has killed."""
         self._news = threading.Event()
@@ -81,7 +83,7 @@ class Testbed:
         False after ``limit_s``, or if it cannot act any more: every message that it may be about is answered, or the
         actor waits at another rule. ``background``: actors make requests also when all their messages are answered.
         """
-        for call in self.under_way.values():
+        for _, call in self.under_way:
             call.when_over(self._news)
         while not any(map(self.acted, labels)):
             if not background and all(map(self._is_done, labels)):
@@ -92,11 +94,11 @@ class Testbed:
         return True
 
     def _is_done(self, label: str) -> bool:
-        """Whether the actor of a rule makes no request any more."""
+        """Whether the actor of a rule makes no request any more: each call that is not over waits at a rule."""
         about = self.rules[label].at.actor
-        held = {request.actor for rule in self.rules.values() for request in self.gate.held(rule)}
-        calls = [call for name, call in self.under_way.items() if about in (ANY, name) and name not in held]
-        return all(call.over for call in calls)
+        held = Counter(request.actor for rule in self.rules.values() for request in self.gate.held(rule))
+        calls = Counter(name for name, call in self.under_way if about in (ANY, name) and not call.over)
+        return calls <= held
 
     def _kill(self, actor: str) -> None:
         """SIGKILL, from the gate's thread. What has no process of its own is left to wait for ever."""
@@ -104,8 +106,10 @@ class Testbed:
         process = self.processes.get(actor)
         if isinstance(process, AdapterProcess):
             process.strike()
-        elif actor in self.under_way:
-            self.under_way[actor].abandon()
+            return
+        for name, call in self.under_way:
+            if name == actor:
+                call.abandon()
 
 
 class Served:

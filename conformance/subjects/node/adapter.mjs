@@ -116,7 +116,7 @@ const MESSAGES = {
     roles: ["writer", "reader"],
     capabilities: [
       "eval.name", "eval.hash", "eval.region", "eval.decode", "eval.encode", "eval.bloom", "inspect", "table.create", "sync.crash",
-      "s3", "trace", "rows.ipc",
+      "s3", "trace", "rows.ipc", "concurrent",
     ],
     without: ["table.create region_fields", "table.create indexes", "writer.open values", "reader.search text"],
   }),
@@ -146,17 +146,24 @@ const MESSAGES = {
   "writer.open": openWriter,
   "writer.put": async ({ writer, rows, durable }) => {
     const at = opened(writer);
-    await at.put(rowsFor(at.table.columns, rows), durable);
+    await at.turn(() => at.put(rowsFor(at.table.columns, rows), durable));
     return {};
   },
   "writer.delete": () => { throw new Refused("invalid_argument", "revision B has no deletes"); },
-  "writer.flush_wal": async ({ writer }) => { await opened(writer).flushWal(); return {}; },
-  "writer.flush_memtable": async ({ writer }) => ({ generation: (await opened(writer).flush())?.toString() ?? null }),
+  "writer.flush_wal": async ({ writer }) => {
+    const at = opened(writer);
+    await at.turn(() => at.flushWal());
+    return {};
+  },
+  "writer.flush_memtable": async ({ writer }) => {
+    const at = opened(writer);
+    return { generation: (await at.turn(() => at.flush()))?.toString() ?? null };
+  },
   "writer.status": ({ writer }) => opened(writer).status(),
   "writer.close": async ({ writer }) => {
     const at = opened(writer);
     state.open.delete(writer);
-    await at.close();
+    await at.turn(() => at.close());
     return {};
   },
   "reader.open": async ({ table }) => {
@@ -191,14 +198,20 @@ function errorOf(error) {
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const tell = (event) => say({ trace: event });
 
-for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
-  const { id, message, params } = JSON.parse(line);
+async function answer({ id, message, params }) {
   try {
     say({ id, result: await MESSAGES[message](params) });
   } catch (error) {
     say({ id, error: errorOf(error) });
   }
-  if (message === "shutdown") break;
+}
+
+// No request waits for another one: a writer has its calls one after another by itself.
+for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
+  const request = JSON.parse(line), answered = answer(request);
+  if (request.message !== "shutdown") continue;
+  await answered;
+  break;
 }
 process.exitCode = 0;
 process.stdin.destroy();

@@ -11,7 +11,7 @@ export const KNOWN = new Set(`
   halves_puts joins_batches keeps_epoch keeps_no_hint lists_before_it_writes lists_instead_of_probing
   marks_the_wal_twice names_a_spec_nobody_has numbers_entries_from_one oldest_row_wins raises_the_epoch_by_two
   reads_deleted_rows reads_merged_generations reads_with_old_memory replays_what_was_flushed retries_never reuses_the_folder_of_a_generation
-  skips_a_position spells_hints_out splits_generations stores_recovered_rows_again steps_over_taken_positions tells_the_manifest_of_each_put walks_on_hints writes_the_hint_first
+  skips_a_position spells_hints_out splits_generations stores_recovered_rows_again steps_over_taken_positions takes_no_turns tells_the_manifest_of_each_put walks_on_hints writes_the_hint_first
   writes_plain_names writes_without_an_end_mark writes_without_an_epoch
 `.trim().split(/\s+/));
 

@@ -67,7 +67,7 @@ export class Writer {
     Object.assign(this, {
       store, table, manifest, limit, region: manifest.region_id, epoch: BigInt(manifest.writer_epoch), stopped: null,
       position: flushed && !deviates("replays_what_was_flushed") ? BigInt(manifest.replay_after) + 1n : FIRST_POSITION,
-      current: { generation, rows: [], last: null }, frozen: [], waiting: [], flushing: Promise.resolve(), puts: 0,
+      current: { generation, rows: [], last: null }, frozen: [], waiting: [], flushing: Promise.resolve(), before: Promise.resolve(), puts: 0,
     });
     if (deviates("numbers_entries_from_one") && this.position === 0n) this.position = 1n;
   }
@@ -75,6 +75,13 @@ export class Writer {
   /** MemTables in the order of their generations. */
   get memtables() {
     return [...this.frozen, this.current];
+  }
+
+  /** What `does` gives, once all calls before it have ended: one position is never put for two of them. */
+  turn(does) {
+    const done = deviates("takes_no_turns") ? does() : this.before.then(does);
+    this.before = done.catch(() => null);
+    return done;
   }
 
   // --- recovery ---

@@ -133,7 +133,7 @@ def test_a_kill_while_a_message_is_under_way_is_its_outcome_and_the_report_says_
     log: list[Exchange] = []
     process = AdapterProcess([sys.executable, "-c", "import signal; signal.pause()"], limit_s=20, log=log.append)
     call = PendingCall(process, "hello", {"protocol": "1"})
-    while process.waited_for is None:
+    while not process.under_way:
         threading.Event().wait(0.01)
     assert process.kill()
     call.ended(20)
@@ -189,3 +189,74 @@ def test_an_adapter_that_stays_after_its_shutdown_is_killed_and_the_log_says_so(
     assert lasting.status == -signal.SIGKILL
     assert [next(iter(e.outcome)) for e in log] == ["result", "result", "broken"]
     assert log[-1].outcome["broken"] == "it answered shutdown, did not exit in 0.2 s, and was killed"
+
+
+def asked_at_once(process: AdapterProcess) -> tuple[PendingCall, PendingCall]:
+    """Two requests under way."""
+    first, second = (PendingCall(process, "writer.close", {"writer": name}) for name in ("w", "x"))
+    while process.under_way < 2:
+        threading.Event().wait(0.01)
+    return first, second
+
+
+def test_two_requests_at_once_each_get_their_own_answer_whichever_comes_first() -> None:
+    log: list[Exchange] = []
+    event = '{"trace": {"operation": "put", "path": "x", "outcome": "ok"}}'
+    reply = "sys.stdout.write(json.dumps({'id': json.loads(%s)['id'], **%s}) + '\\n'); sys.stdout.flush(); "
+    refusal = {"error": {"kind": "fenced", "message": "no"}}
+    code = "second = sys.stdin.readline(); " + reply % ("second", {"result": {}}) + f"print({event!r}); "
+    code += reply % ("line", refusal) + "signal.pause()"
+    process = AdapterProcess([sys.executable, "-c", READ + code], limit_s=20, log=log.append)
+    calls = asked_at_once(process)
+    outcomes = []
+    for call in calls:
+        try:
+            outcomes.append(str(call.result()))
+        except AdapterError as error:
+            outcomes.append(error.kind)
+    assert sorted(outcomes) == ["fenced", "{}"]
+    assert sum(len(each.trace) for each in log) == 1
+    assert process.kill()
+
+
+def test_one_of_two_requests_that_is_never_answered_ends_both_for_one_reason() -> None:
+    log: list[Exchange] = []
+    process = AdapterProcess([sys.executable, "-c", READ + "signal.pause()"], limit_s=0.7, log=log.append)
+    for call in asked_at_once(process):
+        with pytest.raises(AdapterTimeout, match=r"no answer to writer.close in 0\.7 s"):
+            call.result()
+        call.ended(20)
+    assert not process.alive
+    assert [list(each.outcome) for each in log] == [["broken"], ["broken"]]
+
+
+def test_an_answer_that_nothing_asked_for_breaks_the_protocol_for_both() -> None:
+    code = 'sys.stdin.readline(); print(\'{"id": "9", "result": {}}\', flush=True); signal.pause()'
+    process = adapter(code)
+    for call in asked_at_once(process):
+        with pytest.raises(ProtocolViolation, match="has id 9"):
+            call.result()
+
+
+def test_a_concurrent_adapter_answers_what_it_can_and_ends_with_what_it_did_not_expect(tmp_path: Path) -> None:
+    file = tmp_path / "adapter.py"
+    file.write_text(
+        "import threading\n"
+        "from memwal_conformance.adapters.serve import serve\n"
+        "let_go = threading.Event()\n"
+        "def close(params):\n"
+        "    if params['writer'] == 'x':\n"
+        "        let_go.set()\n"
+        "    if params['writer'] == 'y':\n"
+        "        raise KeyError('unexpected')\n"
+        "    assert let_go.wait(20)\n"
+        "    return {}\n"
+        "serve({'writer.close': close}, {}, concurrent=True)\n"
+    )
+    process = AdapterProcess([sys.executable, str(file)], limit_s=30)
+    waits = PendingCall(process, "writer.close", {"writer": "w"})
+    assert process.call("writer.close", {"writer": "x"}) == {}
+    assert waits.result() == {}
+    with pytest.raises(AdapterCrash, match="exit status 1") as caught:
+        process.call("writer.close", {"writer": "y"})
+    assert "KeyError: 'unexpected'" in caught.value.stderr

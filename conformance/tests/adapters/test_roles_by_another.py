@@ -10,7 +10,7 @@ from kit import designs
 from kit.runs import run_suite
 from memwal_conformance.adapters.aided import JOBS, AidedProcess, HelperRefused
 from memwal_conformance.adapters.harness import Harness, players
-from memwal_conformance.adapters.process import AdapterCrash
+from memwal_conformance.adapters.process import AdapterCrash, AdapterTimeout
 from memwal_conformance.protocol import ProtocolViolation
 
 SMALL = (sys.executable, designs.__file__, "only_writes_and_reads")
@@ -63,3 +63,11 @@ def test_nobody_else_plays_roles(tmp_path: Path) -> None:
     assert refused.status != 0
     assert "--roles-by" in refused.text
     assert "somebody" in refused.text
+
+
+def test_a_helper_that_never_answers_ends_the_actor_as_an_adapter_would() -> None:
+    silent = (sys.executable, "-c", "import sys; sys.stdin.read()")
+    process = Harness(command=SMALL, limit_s=8, settings={}, roles_by=dict.fromkeys(JOBS, silent)).actor("one", "B")
+    with pytest.raises(AdapterTimeout, match="no answer to hello in 8 s"):
+        process.call("merge.run", {"table": "nowhere"})
+    assert not process.alive

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from memwal_conformance.places import SUITE
+from memwal_conformance.protocol import REVISIONS
+from memwal_conformance.proving import broken_survey
 from memwal_conformance.proving.broken import engine_with
 from memwal_conformance.running import addressing, crashing, racing, scenarios
 from memwal_conformance.running.cases import Amount, CaseRunner
@@ -254,3 +256,43 @@ def test_a_schedule_becomes_holds_where_an_actor_stops_in_an_operation() -> None
     ]
     words = [next(word for word in ("send", "reached", "release", "await") if word in s) for s in found.steps[3:8]]
     assert words == ["send", "reached", "send", "release", "await"]
+
+
+AT_ONCE = ["scan_beside_a_put", "two_puts_at_once", "flush_beside_a_put", "close_beside_a_put"]
+HELD = rule("entry", "hold_before", asleep=True)
+SECOND = {**PUT, "with": PUT["with"] | {"rows": {"$rows": [[3, "a"]]}}}
+READ = {"include": "read", "with": {"actor": "two", "as": "seen", "clauses": ["READ-001"]}}
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_an_adapter_without_concurrent_requests_is_not_asked_for_two_things_at_once(name: str) -> None:
+    scenario = scenarios.load(GATE / f"{name}.json")
+    hello = broken_survey.actor("B").hello
+    assert hello is not None
+    assert scenario.missing("B", hello) == []
+    assert scenario.missing("B", replace(hello, capabilities=hello.capabilities - {"concurrent"})) == ["concurrent"]
+
+
+def test_no_other_scenario_asks_an_actor_for_two_things_at_once() -> None:
+    asked = {f.stem for f in GATE.glob("*.json") if any(scenarios.load(f).at_once(r) for r in REVISIONS)}
+    assert asked == set(AT_ONCE)
+
+
+def test_messages_to_one_actor_are_awaited_in_the_order_in_which_they_were_sent(cases: CaseRunner) -> None:
+    reader = {"actor": "one", "send": "reader.open", "with": {"table": "$table", "consistency": "strong"}, "as": "r"}
+    steps = [{"arm": "entry"}, {**PUT, "meanwhile": True}, {"reached": "entry"}, {**reader, "meanwhile": True}]
+    let_go = [{"release": "entry"}, {"await": "one"}, {"check": "answered", "of": "r", "is": False}, {"await": "one"}]
+    result = cases.run(made(CREATE, OPEN, *steps, *let_go, {"check": "answered", "of": "r"}, rules=(HELD,)))
+    assert result.verdict is Verdict.PASS, result.text
+    left = cases.run(made(CREATE, OPEN, *steps, *let_go[:2], rules=(HELD,)))
+    assert left.verdict is Verdict.HARNESS_ERROR
+    assert "no later step awaits one" in left.text
+
+
+def test_what_was_under_way_when_its_process_was_killed_may_be_there(cases: CaseRunner) -> None:
+    held = rule("entry", "hold_after", asleep=True)
+    steps = [{"arm": "entry"}, {**PUT, "meanwhile": True}, {"reached": "entry"}, {**SECOND, "meanwhile": True}]
+    again = {**OPEN, "actor": "two", "with": {"table": "$table", "region_id": "$first.region_id"}}
+    flush = {"actor": "two", "send": "writer.flush_memtable", "with": {"writer": "$first.writer"}}
+    result = cases.run(made(CREATE, OPEN, *steps, {"kill": "one"}, again, flush, READ, rules=(held,)))
+    assert result.verdict is Verdict.PASS, result.text

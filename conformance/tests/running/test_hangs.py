@@ -1,0 +1,110 @@
+"""What never answers is a HANG, whatever it was asked for, and the text says how many requests it sent meanwhile."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from memwal_conformance.adapters import suite_roles
+from memwal_conformance.adapters.process import AdapterProcess, AdapterTimeout
+from memwal_conformance.places import SUITE
+from memwal_conformance.protocol import Json, messages
+from memwal_conformance.proving.broken_survey import InProcess
+from memwal_conformance.running import scenarios
+from memwal_conformance.running.cases import CaseRunner
+from memwal_conformance.verdicts import Verdict
+
+ROWS = {"$rows": [[1, "a"]]}
+TABLE, WRITER, READER = {"table": "$table"}, {"writer": "$first.writer"}, {"reader": "$reader.reader"}
+ASKED: dict[str, Json] = {
+    "table.create": TABLE | {"rows": {"$rows": []}, "primary_key": ["id"]},
+    "writer.open": TABLE,
+    "writer.put": WRITER | {"rows": ROWS, "durable": True},
+    "writer.delete": WRITER | {"keys": {"$keys": [[1]]}, "durable": True},
+    "writer.flush_wal": WRITER,
+    "writer.status": WRITER,
+    "reader.open": TABLE | {"consistency": "strong"},
+    "reader.scan": READER,
+    "reader.get": READER | {"keys": {"$keys": [[1]]}},
+    "snapshot.run": TABLE,
+    "writer.flush_memtable": WRITER,
+    "merge.run": TABLE,
+    "catchup.run": TABLE,
+    "gc.run": TABLE | {"retain_versions": 1},
+    "base.write": TABLE | {"append": {"$rows": [[7, "base"]]}},
+    "inspect": TABLE,
+    "writer.close": WRITER,
+}
+"""Message -> its parameters; in this order each finds what it needs."""
+NAMED = {"writer.open": "first", "reader.open": "reader"}
+SILENT = {"writer.status", "writer.flush_wal", "writer.close"}
+"""Messages that need no request to the store, here: all that was put is stored and flushed."""
+
+
+class Hangs(InProcess):
+    """The reference, which does what one message asks for and never says so."""
+
+    hanging = ""
+
+    def call(self, message: str, params: Json) -> Json:
+        if message == "configure":
+            self.base_writer = suite_roles.handlers()
+            self.base_writer["configure"](params)
+        answer = self.base_writer[message](params) if message == "base.write" else super().call(message, params)
+        if message == self.hanging:
+            raise AdapterTimeout(message, 5, "")
+        return answer
+
+    @staticmethod
+    def of(message: str) -> Callable[[str], AdapterProcess]:
+        def start(_: str) -> AdapterProcess:
+            process = Hangs("R")
+            process.hanging = message
+            return cast(AdapterProcess, process)
+
+        return start
+
+
+def every_step() -> scenarios.SuiteScenario:
+    described: Any = json.loads((SUITE / "scenarios" / "gate" / "zombie_append.json").read_text("utf-8"))
+    steps = [
+        {"actor": "one", "send": message, "with": params, **({"as": NAMED[message]} if message in NAMED else {})}
+        for message, params in ASKED.items()
+    ]
+    return scenarios.made(described | {"gate": {"rules": []}, "steps": steps}, Path("made.json"))
+
+
+@pytest.mark.parametrize("message", ASKED)
+def test_a_message_that_is_never_answered_is_a_hang_with_the_number_of_requests(
+    message: str, cases: CaseRunner
+) -> None:
+    result = replace(cases, revision="R", start=Hangs.of(message)).run(every_step())
+    assert result.verdict is Verdict.HANG, result.text
+    first, second, *_ = result.text.splitlines()
+    assert first == f"no answer to {message} in 5 s"
+    found = re.fullmatch(r"one sent (\d+) requests? to the store meanwhile(, the last of them \w+ \S+)?", second)
+    assert found is not None, second
+    sent = [request for request in result.requests if request["actor"] == "one"]
+    assert int(found[1]) <= len(sent)
+    assert (int(found[1]) == 0) == (message in SILENT), second
+    assert not [finding for finding in result.findings if finding.broken and not finding.witness]
+
+
+def test_a_process_that_is_never_ready_is_a_hang_too(cases: CaseRunner) -> None:
+    result = replace(cases, revision="R", start=Hangs.of("configure")).run(every_step())
+    assert result.verdict is Verdict.HANG, result.text
+    assert result.text.splitlines()[:2] == [
+        "no answer to configure in 5 s",
+        "one sent 0 requests to the store meanwhile",
+    ]
+
+
+def test_every_message_about_a_table_is_asked() -> None:
+    tables = {"writer", "reader", "merger", "index_builder", "collector", "base_writer"}
+    asked = {name for name, each in messages().items() if each.role in tables} | {"table.create", "inspect"}
+    assert asked - set(ASKED) == {"reader.search"}  # asks for rows as a scan does, and needs a vector column
