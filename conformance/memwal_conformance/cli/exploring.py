@@ -41,7 +41,7 @@ def explore(
     roles_by: Annotated[
         str,
         typer.Option(help="Player of the jobs that the adapter does not claim: suite, reference or none."),
-    ] = "none",
+    ] = "suite",
     setting: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the adapter; may be repeated.")] = None,
     native_version: Annotated[
         str | None, typer.Option(help="With `native`: this version, in an environment of its own.")

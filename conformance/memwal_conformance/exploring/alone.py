@@ -90,6 +90,10 @@ class PackageLife:
                 self.open(actor)
         elif verb == "merge":
             self.merge(actor)
+        elif verb == "compact":
+            self.dataset(actor).optimize.compact_files()
+        elif verb == "base":
+            self.base(number, actor)
         else:
             self.write(number, actor, verb)
 
@@ -108,6 +112,12 @@ class PackageLife:
             self.writers[actor].delete(pa.table({"id": pa.array(keys, pa.int64())}))
         else:
             self.writers[actor].put(pa.table({"id": keys, "v": [f"w{number}"] * len(keys)}, schema=schema))
+        self.store.acknowledged.append((len(self.store.states) - 1, number))
+
+    def base(self, number: int, actor: str) -> None:
+        keys, dataset = [100 * number, 100 * number + 1], self.dataset(actor)
+        self.written[number] = [(key, f"w{number}") for key in keys]
+        dataset.insert(pa.table({"id": keys, "v": [f"w{number}"] * 2}, schema=dataset.schema))
         self.store.acknowledged.append((len(self.store.states) - 1, number))
 
     def merge(self, actor: str) -> None:

@@ -32,6 +32,8 @@ class Verb(StrEnum):
     MERGE = "merge"
     COLLECT = "collect"
     SNAPSHOT = "snapshot"
+    BASE = "base"
+    COMPACT = "compact"
 
 
 WRITES = (Verb.PUT, Verb.AGAIN, Verb.DELETE, Verb.FILL)
@@ -47,6 +49,8 @@ SENT: Mapping[Verb, tuple[str, ...]] = {
     Verb.MERGE: ("merge.run",),
     Verb.COLLECT: ("gc.run",),
     Verb.SNAPSHOT: ("snapshot.run",),
+    Verb.BASE: ("base.write",),
+    Verb.COMPACT: ("base.write",),
 }
 """Messages of the adapter that an operation needs."""
 

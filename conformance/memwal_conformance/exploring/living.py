@@ -80,6 +80,11 @@ def rows_of(ids: Sequence[int], value: str) -> Json:
     return rows(SCHEMA, [(number, value) for number in ids])
 
 
+def written(sent: Json) -> Rows:
+    """Rows of a message, as a history has them."""
+    return tuple(((row["id"],), dict(row)) for row in plain_rows(sent))
+
+
 def started(harness: Harness, revision: str, life: ForeignLife) -> Start:
     """A new table with `BASE`, and a region in it unless the life makes one. Raises what a broken adapter raises."""
     with Gate(limits=LIMITS) as gate:
@@ -221,6 +226,12 @@ class LifeRun:
                 actor.process.call("gc.run", {"table": table, "retain_versions": 1})
             case Verb.SNAPSHOT:
                 actor.process.call("snapshot.run", {"table": table})
+            case Verb.BASE:
+                sent = rows_of(range(100 * number, 100 * number + 2), f"w{number}")
+                self._noted(actor, number, written(sent), "base.write", {"table": table, "append": sent})
+                self.flushed.add(f"w{number}")
+            case Verb.COMPACT:
+                actor.process.call("base.write", {"table": table, "compact": True})
 
     def _open(self, process: AdapterProcess, table: str) -> str:
         asked: Json = {"table": table}
@@ -243,14 +254,17 @@ class LifeRun:
 
     def _write(self, actor: _Actor, number: int, message: str, sent: Json) -> None:
         deletes = message == "writer.delete"
-        written: Rows = tuple(((row["id"],), dict(row)) for row in ([] if deletes else plain_rows(sent["rows"])))
-        found: Rows = tuple(((key,), None) for key in actor.keys) if deletes else written
+        found: Rows = tuple(((key,), None) for key in actor.keys) if deletes else written(sent["rows"])
+        self._noted(actor, number, found, message, {"writer": actor.handle, "durable": True, **sent})
+
+    def _noted(self, actor: _Actor, number: int, found: Rows, message: str, sent: Json) -> None:
+        """Send a write, and note when it was called and what came of it."""
         name = f"w{number}"
         with self._lock:
             self.begun[name] = len(self.gate.prefixes) - 1
             self.history = self.history.begun(name, found, process=actor.name)
         try:
-            actor.process.call(message, {"writer": actor.handle, "durable": True, **sent})
+            actor.process.call(message, sent)
         except AdapterError as error:
             with self._lock:
                 self.history = self.history.ended(name, "failed" if error.kind == "invalid_argument" else "unknown")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from memwal.errors import InvalidArgument
-from memwal_conformance.adapters.harness import REFERENCE, Harness
+from memwal_conformance.adapters.aided import AidedProcess
+from memwal_conformance.adapters.harness import REFERENCE, Harness, players
 from memwal_conformance.adapters.process import AdapterProcess
 from memwal_conformance.exploring import findings, lives, living, orders, plans, reproducing, showing
 from memwal_conformance.exploring.explorer import ForeignExploration, crash_states
@@ -365,3 +366,33 @@ def test_findings_that_are_one_matter_stand_together_and_others_by_themselves() 
     assert [line[15:].startswith("  ") for line in lines[::2]] == [False, True, True, False]
     assert [int(line[:3]) for line in lines[::2]] == [2, 1, 4, 3]
     assert lines[1].strip() == "x 1; WAL-001; no fault; seen in 1 run, and not again when it was repeated"
+
+
+BASE_WRITES = ForeignLife(
+    name="base", about="", steps=lives.steps_of("w put, w flush, p base, m merge, p compact, m scan", "base")
+)
+
+
+def test_base_writes_are_part_of_a_life_and_rows_that_they_lose_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(REFERENCE, 60.0, {}, roles_by=players("suite"))
+    start = living.started(harness, "B", BASE_WRITES)
+    assert BASE_WRITES.missing(harness.hello()) == []
+    assert BASE_WRITES.missing(HELLO) == ["base.write", "merge.run", "reader.open", "reader.scan"]
+    recoverer = Recoverer(harness, "B")
+    lived = living.live(harness, "B", BASE_WRITES, start)
+    assert lived.told[-4:] == ("p base: done", "m merge: done", "p compact: done", "m scan: done")
+    assert [*of_run(lived), *recoverer.after(lived, lived.states[-1])] == []
+    told = AidedProcess.call
+
+    def call(process: AidedProcess, message: str, params: Any) -> Any:
+        if message == "base.write" and "append" in params:
+            return {"version": "2"}  # and nothing is appended
+        return told(process, message, params)
+
+    monkeypatch.setattr(AidedProcess, "call", call)
+    lived = living.live(harness, "B", BASE_WRITES, start)
+    found = [*of_run(lived), *recoverer.after(lived, lived.states[-1])]
+    recoverer.close()
+    harness.close()
+    assert {each.oracle for each in found} == {"answer", "rows"}
+    assert {each.words for each in found if each.oracle == "rows"} == {"the row … is missing"}
