@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from memwal.invariants import INVARIANTS
 from memwal.revisions import REVISIONS
 from memwal.words import counted
 from memwal_sim.bugs import Bug
@@ -51,7 +52,8 @@ def planted_page(known: Mapping[str, Planted], kept: Kept) -> str:
         "",
         "The strict profile with one reading as the text has it (a field of `Interpretation`), in the scenarios of the",
         "bugs that turn it. A cell names the oracles that object, with the steps of the shortest history to which they",
-        "do. A reading may do no harm alone; a bug that turns two is named after the scenario.",
+        "do. A reading may do no harm alone, and the machine ([model.md](model.md)) see that it is another one; a bug",
+        "that turns two is named after the scenario.",
         "",
         *table(("Reading", "Breaks", "Scenario", *REVISIONS), _readings(of["reading"], of["bug"], kept)),
         "",
@@ -85,7 +87,7 @@ def planted_page(known: Mapping[str, Planted], kept: Kept) -> str:
 
 def _machine(bugs: Sequence[Planted], kept: Kept) -> list[str]:
     """The bugs that the abstract machine notices, and those that one oracle alone does."""
-    by_one = alone(bugs, kept)
+    by_one, redundant = alone(bugs, kept), replaceable(kept)
     only = code(by_one.get(REFINEMENT, []), ", ") or "none"
     refined = [
         (f"`{bug.name}`", getattr(bug.thing, "oracle", ""), cell(each.said))
@@ -105,11 +107,25 @@ def _machine(bugs: Sequence[Planted], kept: Kept) -> list[str]:
         "",
         "### Oracles that are the only ones to notice a bug",
         "",
-        "Those with *none* are not removed: each looks at one table, or at two states of it, as `memwal table verify`",
-        "and the soak do, where the changes in between are not known. The machine has to see every one of them.",
+        "The machine makes an oracle redundant in explorations if it notices each bug and each reading that the",
+        "oracle notices. Such an oracle stays where `memwal table verify` and the soak judge by it: they look at one",
+        "table, or at two states of it, and the machine has to see every change in between. The others stay for two",
+        "reasons: they name the clause that is broken, which a step does not, and explorations without `--refine`,",
+        "workloads and Hypothesis machines have no other oracle for it.",
         "",
-        *(f"- {oracle}: {code(names, ', ') or 'none'}" for oracle, names in by_one.items()),
+        *table(
+            ("Oracle", "It alone notices", "The machine notices all that it does", "`verify` and the soak judge by it"),
+            (
+                (oracle, code(names, ", ") or "none", _yes(oracle in redundant), _yes(oracle in INVARIANTS))
+                for oracle, names in by_one.items()
+                if oracle != REFINEMENT
+            ),
+        ),
     ]
+
+
+def _yes(found: bool) -> str:
+    return "yes" if found else "no"
 
 
 def _row(planted: Planted, mine: Sequence[Death]) -> tuple[str, ...]:
@@ -162,6 +178,18 @@ def alone(bugs: Sequence[Planted], kept: Kept) -> dict[str, list[str]]:
         for oracle in mine:
             found.setdefault(oracle, []).extend([bug.name] * (len(mine) == 1))
     return dict(sorted(found.items()))
+
+
+def replaceable(kept: Kept) -> set[str]:
+    """Oracles that the machine could stand in for: it notices each planted thing, at the place where they do."""
+    noticed: dict[str, set[tuple[str, str]]] = {}
+    for mine in kept.values():
+        for death in mine:
+            if death.killer.startswith("oracle ") and not death.lives:
+                place, _, oracle = death.killer.partition(": ")
+                noticed.setdefault(oracle, set()).add((death.planted, place))
+    machine = noticed.pop(REFINEMENT, set())
+    return {oracle for oracle, found in noticed.items() if found <= machine}
 
 
 def _readings(readings: Sequence[Planted], bugs: Sequence[Planted], kept: Kept) -> list[tuple[str, ...]]:

@@ -22,6 +22,7 @@ from memwal_conformance.proving.trials import Trial
 from memwal_conformance.registry import clauses as registry
 from memwal_sim.evidence.kills import Noticed
 from memwal_sim.parallel import ALONE, Workers
+from memwal_sim.world import REFINEMENT
 from typer.testing import CliRunner
 
 KNOWN = register()
@@ -250,6 +251,16 @@ def test_what_only_one_oracle_notices_is_told() -> None:
         "b": [death(b, "oracle s/B: x"), death(b, "oracle s/B: y"), death(b, "case c::B")],
     }
     assert planted_page.alone([a, b], kept) == {"x": ["a"], "y": []}
+
+
+def test_an_oracle_is_redundant_if_the_machine_notices_all_that_it_does_at_the_same_places() -> None:
+    a, b = one("a", kind="bug"), one("b", kind="reading")
+    machine = [death(a, f"oracle s/B: {REFINEMENT}"), death(b, f"oracle t/A: {REFINEMENT}")]
+    kept = {
+        "a": [machine[0], death(a, "oracle s/B: x"), death(a, "oracle s/B: y"), death(a, "case c::B")],
+        "b": [machine[1], death(b, "oracle t/A: x"), death(b, "oracle t/B: y")],
+    }
+    assert planted_page.replaceable(kept) == {"x"}
 
 
 def run(*words: str) -> tuple[int, str]:

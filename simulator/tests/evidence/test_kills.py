@@ -47,14 +47,16 @@ def test_a_reading_alone_is_told_by_the_oracles_that_object_within_the_bounds() 
     stop = TurnedReading(reading="stop_on_taken_position", bug="no_barrier", revision="B")
     found = kills.of_reading(stop, states_max=1_500)
     assert (found.scenario, found.revision) == ("two_writers_two_keys", "B")
-    assert found.oracles == {"wal_epochs_never_decrease": "23 steps"}
+    assert found.oracles == {"wal_epochs_never_decrease": "23 steps", REFINEMENT: "23 steps"}
     assert found.explored.startswith("the first 1,5")
     barrier = kills.of_reading(replace(stop, reading="claim_barrier"), states_max=1_500)
-    assert barrier.oracles == {"no process breaks": "20 steps"}
+    assert barrier.oracles == {"no process breaks": "20 steps", REFINEMENT: "8 steps"}
 
 
 def test_a_reading_that_does_no_harm_alone_is_told_with_what_was_seen() -> None:
     found = kills.of_reading(TurnedReading(reading="claim_barrier", bug="start_behind_pointer", revision="B"))
+    assert (found.scenario, found.oracles, found.explored) == ("one_writer", {REFINEMENT: "8 steps"}, "all 18 states")
+    found = kills.of_reading(TurnedReading(reading="list_wal_tail", bug="start_behind_pointer", revision="B"))
     assert (found.scenario, found.oracles, found.explored) == ("one_writer", {}, "all 18 states")
 
 
