@@ -117,11 +117,15 @@ def literal(course: Course, seen: Partial, *, lost: bool = False) -> tuple[Cours
     """As `follow`, without one reading that the run does not share; None if there is no such reading."""
     for name in READINGS:
         if name not in course.without:
-            other, _ = _settled(replace(course.reading({name: False}), without=(*course.without, name)))
-            found = follow(other, seen, lost=lost)
+            found = follow(dropped(course, name), seen, lost=lost)
             if not isinstance(found, Stopped):
                 return found
     return None
+
+
+def dropped(course: Course, name: str) -> Course:
+    """The course of a run that does not share the reading ``name``."""
+    return _settled(replace(course.reading({name: False}), without=(*course.without, name)))[0]
 
 
 def _without_late(course: Course, seen: Partial) -> Partial:

@@ -15,7 +15,7 @@ from memwal.ids import RegionId
 from memwal.revisions import Revision
 from memwal.violations import Violation
 from memwal_model.course import Course, Partial
-from memwal_model.following import Stopped, begun, follow, literal, unacknowledged
+from memwal_model.following import READINGS, Stopped, begun, dropped, follow, literal, unacknowledged
 from memwal_model.machine import ASSUMPTIONS
 from memwal_model.states import Step
 
@@ -106,10 +106,8 @@ def told(
     known, before = teller.begin(first), first
     for event in run:
         if isinstance(event, RowsTold):
-            wrong = (teller.acknowledged(known, event.actor, row) for row in event.rows)
-            for region, stopped in [each for each in wrong if each is not None][:1]:
-                found.append(ChangeTold(region, StoreChange(before, event.actor, order=event.order), (), stopped))
-                known = replace(known, ended=known.ended | {region})
+            known, now = teller.hear(known, before, event)
+            found += now
             continue
         known, now = teller.take(known, before, event)
         found += now
@@ -219,6 +217,19 @@ class Teller:
         region, w = own
         what = f"the row {', '.join(sorted(row.cells))} was acknowledged to {actor}"
         return region, Stopped(what, ("acknowledge", (w,)), "no entry has it")
+
+    def hear(self, known: RunTold, contents: Contents, told: RowsTold) -> tuple[RunTold, list[ChangeTold]]:
+        """The run after rows were told to be stored: where no step has, it goes on without a reading, or breaks off."""
+        wrong = next((each for row in told.rows if (each := self.acknowledged(known, told.actor, row))), None)
+        if wrong is None:
+            return known, []
+        (region, stopped), change = wrong, StoreChange(contents, told.actor, order=told.order)
+        steps = () if stopped.nearest is None else (stopped.nearest,)
+        for name in READINGS:
+            then = replace(known, courses={**known.courses, region: dropped(known.courses[region], name)})
+            if not any(self.acknowledged(then, told.actor, row) for row in told.rows):
+                return then, [ChangeTold(region, change, steps, None, name, stopped)]
+        return replace(known, ended=known.ended | {region}), [ChangeTold(region, change, (), stopped)]
 
 
 def acknowledged(ghosts: object, notes: Iterable[Note]) -> Rows:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from memwal_sim.following import RowsTold, RowTold
 from memwal_sim.histories.history import Call, History, Rows
 from memwal_sim.store import Contents
 
@@ -146,6 +147,8 @@ class LifeRun:
     history: History = field(default_factory=History)
     begun: dict[str, int] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
+    acknowledged: list[RowsTold] = field(default_factory=list)
+    """What actors said is stored, in order."""
     region_id: str = ""
     flushed: set[str] = field(default_factory=set)
     """Writes that a flush has covered."""
@@ -272,6 +275,7 @@ class LifeRun:
         self.gate.acknowledge(actor.name, name)
         with self._lock:
             self.history = self.history.ended(name, "ok")
+            self.acknowledged.append(RowsTold(actor.name, _told(found), self.gate.log[-1].order))
 
     def _scan(self, actor: _Actor, table: str, number: int) -> None:
         own = [actor.handle] if actor.handle and "reader.scan writers" not in self.without else []
@@ -286,6 +290,12 @@ class LifeRun:
         with self._lock:
             settled = self.history.settled | frozenset(self.flushed) | {"base"}
             self.history = replace(self.history.ended(name, "ok", kind="read", rows=found), settled=settled)
+
+
+def _told(rows: Rows) -> tuple[RowTold, ...]:
+    """Rows of a write as words: all columns of lives have one word for each value."""
+    words = ((frozenset(map(str, key)), frozenset(map(str, (row or {}).values()))) for key, row in rows)
+    return tuple(RowTold(key, key | cells) for key, cells in words)
 
 
 def limits_of(rows: int | None) -> Json:
@@ -331,7 +341,7 @@ def live(
             drive(run)
             states, log = tuple(gate.prefixes), gate.log
             inconclusive = gate.inconclusive
-            breaks = tuple(machine.looked(gate, revision, FOLDER))
+            breaks = tuple(machine.looked(gate, revision, FOLDER, run.acknowledged))
             exhausted = len(log) >= LIMITS.log_entries
             gate.use(lambda _request, apply: apply())  # from here on every request is answered honestly
             for rule in rules:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from memwal_conformance.adapters.process import AdapterError, AdapterProcess
 from memwal_conformance.places import SUITE
+from memwal_conformance.protocol import Json
+from memwal_conformance.proving import broken_survey
 from memwal_conformance.proving.broken import engine_with
 from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.running import machine, scenarios
@@ -63,6 +68,49 @@ def test_a_run_that_needs_another_reading_is_an_observation(cases: CaseRunner) -
         found = said(cases.run(scenarios.load(GATE / "zombie_append.json")))
     assert {each.ambiguity for each in found} == {"AMB-24"}
     assert "another reading than `claim_barrier`" in str(found[0].broken)
+
+
+@pytest.mark.parametrize(
+    ("defect", "name", "words"),
+    [
+        (
+            "drops_puts",
+            "wal_put_lost",
+            "2, b was acknowledged to one: the nearest step is acknowledge w1, but no entry has",
+        ),
+        ("acknowledges_early", "crash_between_wal_put_and_answer", "1, a was acknowledged to one: the nearest step is"),
+    ],
+)
+def test_an_acknowledgement_of_what_is_in_no_entry_ends_the_run(
+    defect: str, name: str, words: str, cases: CaseRunner
+) -> None:
+    deviating = replace(cases, start=lambda _: broken_survey.actor("B", defect))
+    (found,) = said(deviating.run(scenarios.load(GATE / f"{name}.json")))
+    assert (found.clauses, found.ambiguity) == (("WAL-001",), None)
+    assert words in str(found.broken)
+
+
+def test_an_acknowledgement_at_a_successors_barrier_ends_the_run(
+    cases: CaseRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swallows(_: str) -> AdapterProcess:
+        process = broken_survey.actor("B")
+        call = process.call
+
+        def swallowed(message: str, params: Json) -> Json:
+            try:
+                return call(message, params)
+            except AdapterError:
+                if message != "writer.put":
+                    raise
+                return {}
+
+        monkeypatch.setattr(process, "call", swallowed)
+        return process
+
+    (found,) = said(replace(cases, start=swallows).run(scenarios.load(GATE / "zombie_append.json")))
+    assert found.clauses == ("WAL-001",)
+    assert "2, late was acknowledged to one: the nearest step is acknowledge w1, but no entry has" in str(found.broken)
 
 
 def test_each_clause_that_it_names_is_one_of_every_revision() -> None:

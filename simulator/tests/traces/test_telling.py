@@ -93,3 +93,9 @@ def test_every_recorded_history_is_told(name: str) -> None:
 
 def test_all_that_is_noticed_is_recorded() -> None:
     assert set(TRACES) >= NOTICED
+
+
+def test_an_acknowledgement_that_only_another_reading_allows_names_it() -> None:
+    found = tell(RECORDED / "fencing" / "no_check_after_put.jsonl")
+    assert found.told[-1].without == "verify_after_put"
+    assert found.told[-1].steps == (("acknowledge", ("w1",)),)
