@@ -24,16 +24,23 @@ def run(where: SuiteTable, params: Json, revision: str) -> Json:
     done: list[Json] = []
     last = int(params["generation"]) if "generation" in params else None
     for region_id in [params["region_id"]] if "region_id" in params else where.regions():
-        while (number := _merged_next(where, region_id, last, revision)) is not None:
+        known = 0
+        while (number := _merged_next(where, region_id, known, last, revision)) is not None:
             done.append({"region_id": region_id, "generation": str(number)})
+            known = number
     return {"merged": done}
 
 
-def _merged_next(where: SuiteTable, region_id: str, last: int | None, revision: str) -> int | None:
-    """The generation that was merged now; None if there was none to merge up to ``last``."""
+def _merged_next(where: SuiteTable, region_id: str, known: int, last: int | None, revision: str) -> int | None:
+    """The generation that was merged now; None if there was none to merge up to ``last``.
+
+    ``known``: the one that was merged before. Progress behind it has been taken back, and merging would never end.
+    """
     for _ in range(ATTEMPTS):
         version, base = where.newest_version()
         before = _progress(base, region_id)
+        if before < known:
+            raise AdapterError("corrupt", f"generation {known} of {region_id} was merged, and the progress is {before}")
         found = where.newest_manifest(region_id)
         later = sorted((g for g in found[0].generations if g.number > before), key=lambda g: g.number) if found else []
         if not later or (last is not None and later[0].number > last):

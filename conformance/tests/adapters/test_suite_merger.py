@@ -11,7 +11,7 @@ import memwal
 import pyarrow as pa
 import pytest
 from memwal_conformance import cells
-from memwal_conformance.adapters import suite_base, suite_roles, suite_store
+from memwal_conformance.adapters import suite_base, suite_merger, suite_roles, suite_store
 from memwal_conformance.adapters.suite_store import SuiteTable
 from memwal_conformance.judge import content, merging, store, structure, table
 from memwal_conformance.protocol import AdapterError, Json
@@ -53,6 +53,18 @@ def verified(root: Path) -> set[str]:
 def rows_of(schema: pa.Schema, *rows: tuple[Any, ...]) -> cells.Rows:
     columns = [dict(zip(schema.names, row, strict=True)) for row in rows]
     return cells.to_rows(pa.Table.from_pylist(columns, schema=schema))
+
+
+def test_a_merge_whose_progress_is_taken_back_ends_with_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = copied(VECTORS / "B" / "table" / "two_generations", tmp_path / "t")
+    before = sorted(path.name for path in (root / "_versions").iterdir())
+    monkeypatch.setattr(suite_merger, "_progress", lambda base, region_id: 0)  # as after a commit that leaves it out
+    with pytest.raises(AdapterError, match=r"generation 1 of \S+ was merged, and the progress is 0") as caught:
+        asked(root, "merge.run")
+    assert caught.value.kind == "corrupt"
+    assert len(list((root / "_versions").iterdir())) == len(before) + 1
 
 
 @pytest.mark.parametrize(("revision", "case"), TABLES, ids=lambda given: getattr(given, "name", given))
