@@ -105,6 +105,8 @@ def hazards() -> Evidence:
     found: dict[str, list[str]] = {}
     for name, bug in sorted(load_bugs(folder / "bugs").items()):
         if bug.clause.startswith("AMB-") and name in histories:
+            if not histories[name].exists():
+                raise InvalidArgument(f"the planted bug {name} has no recorded history yet: run `memwal docs gallery`")
             history = histories[name].relative_to(folder.parent).as_posix()
             steps = len(load_trace(histories[name]).steps)
             both = f" (two readings: {markdown.code(bug.readings, ' and ')})" if len(bug.readings) > 1 else ""

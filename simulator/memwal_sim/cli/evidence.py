@@ -5,6 +5,7 @@ Exit codes: 0 nothing wrong, 1 a certificate differs, 2 usage.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -83,14 +84,19 @@ def write_gallery(
     jobs: Jobs = 1,
     on: On = HERE,
 ) -> None:
-    """Write faults/INDEX.md from the recorded faults and planted bugs."""
+    """Write faults/INDEX.md from the recorded faults and planted bugs, and record bugs that have no history yet."""
     from .. import places
+    from ..evidence import recorded
     from ..traces import gallery
 
     with mistakes_are_usage():
         folder = places.faults()
         if renew:
             _record_all_again(folder, Workers(jobs, on))
+        elif not check:
+            _record_bugs(
+                [name for name, path in recorded.wanted(folder).items() if not path.exists()], Workers(jobs, on)
+            )
         text = gallery.render(folder)
         target = folder / gallery.INDEX
         if not check:
@@ -104,17 +110,23 @@ def write_gallery(
 
 def _record_all_again(folder: Path, workers: Workers) -> None:
     """Record a shortest history of every planted bug, whatever else is recorded, and all that is told."""
-    from .. import parallel
     from ..evidence import examples, recorded
 
     of_bugs = recorded.wanted(folder)
-    with counting("recording", len(of_bugs), quiet=False) as done:
-        for name, _ in parallel.each(recorded.record_named, sorted(of_bugs), workers):
-            done(name)
+    _record_bugs(of_bugs, workers)
     told = {folder / file for file in examples.written(folder)}
     for path in sorted(set((folder / "recorded").rglob("*.jsonl")) - set(of_bugs.values()) - told):
         _record_again(path)
     examples.write(folder)
+
+
+def _record_bugs(names: Collection[str], workers: Workers) -> None:
+    from .. import parallel
+    from ..evidence import recorded
+
+    with counting("recording", len(names), quiet=not names) as done:
+        for name, _ in parallel.each(recorded.record_named, sorted(names), workers):
+            done(name)
 
 
 def _record_again(path: Path) -> None:

@@ -1,7 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+import typer
 from memwal_sim import places
+from memwal_sim.cli import evidence
 from memwal_sim.evidence import recorded
+from memwal_sim.traces import gallery
+from memwal_sim.traces.trace import load_header
+from typer.testing import CliRunner
 
 FILES = {name: path.relative_to(places.faults()).as_posix() for name, path in recorded.wanted(places.faults()).items()}
 
@@ -26,3 +34,22 @@ def test_the_areas_are_those_of_the_gallery() -> None:
 
 def test_nobody_needs_to_see_a_canary() -> None:
     assert not [name for name in FILES if name.startswith("canary")]
+
+
+def test_the_gallery_records_a_bug_that_has_no_history_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = tmp_path / "bugs/wal/readings.toml"
+    mine.parent.mkdir(parents=True)
+    whole = (places.faults() / "bugs/wal/readings.toml").read_text("utf-8")
+    entry = next(each for each in whole.split("[[bug]]") if 'name = "plain_wal_put"' in each)
+    mine.write_text(f"[[bug]]{entry}", "utf-8")
+    monkeypatch.setattr(places, "faults", lambda: tmp_path)
+    monkeypatch.setattr(gallery, "render", lambda folder: f"a page of {folder.name}")
+    app = typer.Typer()
+    evidence.commands(app)
+    history = tmp_path / "recorded/wal/plain_wal_put.jsonl"
+
+    assert CliRunner().invoke(app, ["gallery", "--check"]).exit_code == 1
+    assert not history.exists()
+    done = CliRunner().invoke(app, ["gallery"])
+    assert (done.exit_code, (tmp_path / gallery.INDEX).read_text("utf-8")) == (0, f"a page of {tmp_path.name}")
+    assert load_header(history).bugs == ("plain_wal_put",)
