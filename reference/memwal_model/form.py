@@ -1,4 +1,4 @@
-"""What the machine is made of: fields, assumptions and steps. `machine` declares them, and these tables hold them."""
+"""What the machine is made of: fields, assumptions, steps and statements. Other modules declare them in its tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .terms import NAMES, Field, Sort, Term, both, term, variables
+from .terms import NAMES, Field, Sort, Term, both, forall, term, variables
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,10 +46,39 @@ class Action:
         return frozenset(update.field for update in self.updates)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Invariant:
+    """A statement about one state."""
+
+    name: str
+    words: str
+    holds: Term
+    theorem: bool
+    """Whether users are promised it; else it says why a theorem holds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """A statement about a step and the states before and after it."""
+
+    name: str
+    words: str
+    holds: Term
+    only: str = ""
+    """The only step that is judged; empty: all of them. Its parameters are free in ``holds``."""
+    but: str = ""
+    """The step that may break it."""
+
+    def judges(self, step: str) -> bool:
+        """Whether the rule says anything of that step."""
+        return step != self.but and self.only in ("", step)
+
+
 FIELDS: list[Field] = []
 INITIAL: dict[Field, int | bool] = {}
 ASSUMPTIONS: dict[str, Assumption] = {}
 ACTIONS: dict[str, Action] = {}
+INVARIANTS: dict[str, Invariant] = {}
 
 Changes = tuple[Any, ...]
 """When a step can happen, and what it changes: places with their new values, or `Update`."""
@@ -102,3 +131,13 @@ def everywhere(body: Callable[..., tuple[Term, Term | int]]) -> Update:
     place, value = body(*(bound := variables(body)))
     changed, *at = place.args
     return Update(changed, tuple(at), bound, term(value))
+
+
+def theorem(name: str, words: str, body: Callable[..., Term]) -> None:
+    """Declare a statement about all states that users are promised, for all values of the parameters of ``body``."""
+    INVARIANTS[name] = Invariant(name, words, forall(body), theorem=True)
+
+
+def because(name: str, words: str, body: Callable[..., Term]) -> None:
+    """Declare a statement about all states that says why theorems hold."""
+    INVARIANTS[name] = Invariant(name, words, forall(body), theorem=False)

