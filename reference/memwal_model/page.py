@@ -85,8 +85,9 @@ def page(root: Path) -> str:
 def _figures(root: Path) -> Iterator[str]:
     measured = json.loads((root / FIGURES).read_text(encoding="utf-8"))
     proofs, pairs = measured["proofs"], measured["refinement"]
-    bugs = map(json.loads, (root / DEATHS).read_text(encoding="utf-8").splitlines())
-    noticed = {name for name, killer, *_ in bugs if killer.endswith(": each change is a step of the machine")}
+    bugs = {file.stem for file in (root / "faults" / "bugs").rglob("*.py")}
+    deaths = map(json.loads, (root / DEATHS).read_text(encoding="utf-8").splitlines())
+    noticed = bugs & {name for name, killer, *_ in deaths if killer.endswith(": each change is a step of the machine")}
     ratios = sorted(each["ratio"] for each in pairs)
     literal = sum(bool(each.without) for each in ACTIONS.values())
     rows = {
