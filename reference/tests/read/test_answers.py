@@ -193,7 +193,8 @@ class World:
     deferring: bool | None = None
     """Whether native compactions defer what they owe to indexes; None: none was done yet."""
     literal: bool = True
-    """Whether rows of merged generations, which the literal reading still takes for newer ones (AMB-118), are so."""
+    """Whether merged generations, which the literal reading and the native readers still take for newer than the base
+    (AMB-118), are so: no key of them was changed in the base since."""
 
     @classmethod
     def of(
@@ -307,6 +308,8 @@ class World:
     def _append(self, numbers: list[int], drawn: random.Random) -> None:
         """Rows past the regions, of keys that the base does not have."""
         rows = {number: row_of(number, drawn) for number in numbers[:2] if number not in self.base}
+        merged = (each for region in self.regions.values() for each in region.generations[: region.merged])
+        self.literal = self.literal and all(rows.keys().isdisjoint(each) for each in merged)
         if rows:
             self.table.base.append(table_of(rows.values()))
             self.base |= rows
@@ -417,8 +420,8 @@ def check(world: World, drawn: random.Random, count: int) -> None:
     check_searches(world, rows, drawn)
     if world.literal:
         check_literal(world, rows, drawn)
-    if table.revision.tombstones:
-        check_native(world, drawn)
+        if table.revision.tombstones:
+            check_native(world, drawn)
 
 
 def check_parts(world: World, rows: pa.Table, drawn: random.Random) -> None:
