@@ -67,6 +67,7 @@ NO_TABLE = {
     "explore shrink": "minutes; prints steps as replay does",
     "explore promote": "writes into the checkout",
     "conformance judge": "sentences",
+    "conformance findings reproduce": "installs a package",
     "conformance matrix": "a page of Markdown",
     "conformance gate": "serves",
     "conformance findings list": "needs an exploration's folder",

@@ -167,7 +167,9 @@ class EngineMachine(RuleBasedStateMachine):
         """Begin the simulation under one of the revisions."""
         self.revision = revision
         self.setting = setting(revision, self.profile, {**self.readings, **planting.readings(self.bugs)})
-        self.simulation = Simulation(self.memory.world(revision, lambda: self.workload.world(self.setting)))
+        self.simulation = Simulation(
+            self.memory.world(revision, lambda: self.workload.world(self.setting, refine=True))
+        )
 
     @property
     def living(self) -> list[str]:

@@ -64,7 +64,7 @@ def smaller(machine: type[EngineMachine], broken: BrokenError, tries_max: int = 
     header, found = broken.trace.header, broken.violation
     interpretation = {**header.readings, **read_by(machine.bugs)}
     under = setting(header.revision, header.profile, interpretation)
-    world = machine.workload.world(under, header.actors)
+    world = machine.workload.world(under, header.actors, refine=True)
     if Simulation(world).violation(found.oracle) is not None:
         return None
     shrunk = shrink(
@@ -76,7 +76,7 @@ def smaller(machine: type[EngineMachine], broken: BrokenError, tries_max: int = 
     )
     moving = {move.actor for move in shrunk.moves}
     actors = tuple(actor for actor in header.actors if actor.name in moving)
-    steps, violation = record(machine.workload.world(under, actors), shrunk.moves, found.oracle)
+    steps, violation = record(machine.workload.world(under, actors, refine=True), shrunk.moves, found.oracle)
     violation = violation or shrunk.violation
     faults = sum(move.fate not in (None, Fate.NORMAL) for move in shrunk.moves)
     told = None if header.violation is None else replace(header.violation, reason=violation.reason)

@@ -55,8 +55,11 @@ class Workload:
         self.check(actor)
         return Process(actor.name, partial(self.roles[actor.role], setting, actor.name, actor.arguments))
 
-    def world(self, setting: ScenarioSetting, actors: Sequence[Actor] = ()) -> World:
-        """The world with these actors; raises `InvalidArgument` for an unknown role or two actors of one name."""
+    def world(self, setting: ScenarioSetting, actors: Sequence[Actor] = (), *, refine: bool = False) -> World:
+        """The world with these actors; raises `InvalidArgument` for an unknown role or two actors of one name.
+
+        ``refine``: every change of the store has to be a step of the abstract machine.
+        """
         if len({actor.name for actor in actors}) < len(actors):
             raise InvalidArgument(f"two processes of {self.name} have one name")
         contents, ghosts = self._begun(setting)
@@ -66,7 +69,7 @@ class Workload:
             ghosts=ghosts,
             observe=self.observe,
             oracles=tuple(self.oracles(setting)),
-            step=Refinement(setting.revision),
+            step=Refinement(setting.revision) if refine else None,
         )
 
     def _begun(self, setting: ScenarioSetting) -> tuple[Contents, Ghosts]:

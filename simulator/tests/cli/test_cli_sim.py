@@ -61,7 +61,7 @@ def test_a_limit_is_no_certificate() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("explore", "nothing"), "no scenario 'nothing'; there are 7"),
+        (("explore", "nothing"), "no scenario 'nothing'; there are 8"),
         (("explore", "one_writer", "--revision", "C"), "no revision 'C'"),
         (("explore", "one_writer", "--profile", "lax"), "no profile 'lax'"),
         (("explore", "one_writer", "--bug", "none"), "no planted bug 'none'"),

@@ -93,7 +93,7 @@ NO_NAMES = {
     "count", "history", "watch", "readings", "findings list", "findings show",
     "info", "snapshot", "merge", "catch-up", "gc", "gc-rules", "verify", "repair", "specs", "drain", "inspect",
     "scenarios", "certify", "coverage", "gallery", "check-history", "shrink", "gate", "clauses check", "clauses mutate",
-    "planted draw", "explain", "why", "native watch",
+    "planted draw", "explain", "why", "native watch", "findings reproduce",
     "planted check", "vectors check", "vectors fill", "vectors matrix", "vectors copy", "doctor",
 }  # fmt: skip
 """Commands that take files, tables and what is in them, numbers, names that they give, or nothing."""
