@@ -21,25 +21,17 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from memwal.lazy import loader
 
 if TYPE_CHECKING:
     from .errors import plain_errors
     from .streaming import upsert_stream
     from .upserting import Upserted, upsert
 
-_HOME = {
-    "Upserted": "upserting",
-    "plain_errors": "errors",
-    "upsert": "upserting",
-    "upsert_stream": "streaming",
-}
 __all__ = ["Upserted", "plain_errors", "upsert", "upsert_stream"]
-
-
-def __getattr__(name: str) -> Any:
-    """The names of `__all__`; Spark is imported when the first of them is used."""
-    if name not in _HOME:
-        raise AttributeError(name)
-    return getattr(import_module(f".{_HOME[name]}", __name__), name)
+__getattr__ = loader(
+    __name__, {"errors": ("plain_errors",), "streaming": ("upsert_stream",), "upserting": ("Upserted", "upsert")}
+)
+"""The names of `__all__`; Spark is imported when the first of them is used."""

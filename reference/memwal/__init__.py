@@ -16,6 +16,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .lazy import loader
+
 if TYPE_CHECKING:
     from .api import (
         BaseTable,
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     from .index.transforms import bucket, day, expression, hour, identity, month, region_spec, truncate, year
     from .region.limits import Limits
 
-_HOME = {
+_load = loader(__name__, {
     "api": (
         "BaseTable", "CatchUpReport", "GcReport", "MergeReport", "MigrationReport", "RegionInfo", "RepairReport",
         "Table", "Writer", "base_table", "clone", "create", "enable", "inspect", "migrate", "open", "repair", "verify",
@@ -75,8 +77,7 @@ _HOME = {
     "index.transforms": (
         "bucket", "day", "expression", "hour", "identity", "month", "region_spec", "truncate", "year",
     ),
-}  # fmt: skip
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+})  # fmt: skip
 
 __all__ = [
     "AlreadyExists",
@@ -131,12 +132,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("importlib.metadata").version(__name__)
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
+    return _load(name)
 
 
 def __dir__() -> list[str]:

@@ -49,6 +49,12 @@ class RowTold:
     cells: frozenset[str]
     """Those of the key and of the other columns, as far as words can be compared."""
 
+    @classmethod
+    def of(cls, key: Iterable[object], others: Iterable[object]) -> RowTold:
+        """The row with these values in its key and in other columns; NULL has no word."""
+        words, more = (frozenset(str(each) for each in values if each is not None) for values in (key, others))
+        return cls(words, words | more)
+
 
 @dataclass(frozen=True, slots=True)
 class RowsTold:
@@ -241,7 +247,7 @@ def acknowledged(ghosts: object, notes: Iterable[Note]) -> Rows:
 
 def rows_told(rows: Rows) -> tuple[RowTold, ...]:
     """Rows of a history (key and value; None: the key was deleted) as they are told to be stored."""
-    return tuple(RowTold(frozenset({key}), frozenset({key, value} - {None})) for key, value in rows)
+    return tuple(RowTold.of([key], [value]) for key, value in rows)
 
 
 _UNDER_A_CLAIM = ("claim", "carry_out", "list_generation")
@@ -251,6 +257,7 @@ class Refinement:
     """The oracle: every change of a run is a step of the machine. What it has judged it remembers."""
 
     def __init__(self, revision: Revision) -> None:
+        self.revision = revision
         self.teller = Teller(revision)
         self.runs: dict[Hashable, RunTold] = {}
         self.judged: dict[tuple[int, Contents, str, bool], tuple[RunTold, Violation | None]] = {}
@@ -267,10 +274,7 @@ class Refinement:
         if key not in self.judged:
             then, told = self.teller.take(known, before, StoreChange(contents, actor, lost))
             wrong = next((each for each in told if each.stopped is not None or each.without), None)
-            self.judged[key] = (
-                self._known(then),
-                None if wrong is None else _violation(wrong, self.teller.seeing.revision),
-            )
+            self.judged[key] = self._known(then), None if wrong is None else _violation(wrong, self.revision)
         return self.judged[key]
 
     def noted(self, known: RunTold, ghosts: object, actor: str, notes: tuple[Note, ...]) -> Violation | None:
@@ -279,7 +283,7 @@ class Refinement:
             wrong = self.teller.acknowledged(known, actor, row)
             if wrong is not None:
                 region, stopped = wrong
-                clause = blamed(stopped, self.teller.seeing.revision.name)
+                clause = blamed(stopped, self.revision.name)
                 return Violation(clause, REFINEMENT, f"region {region}: {stopped}")
         return None
 

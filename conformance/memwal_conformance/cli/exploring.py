@@ -87,12 +87,7 @@ def explore(
             for harness in harnesses:
                 harness.close()
         notebook = exploration.notebook
-        notebook.save(out, exploration.covered)
-        showing.write_logs(notebook.findings, out)
-        if hello.implementation == reproducing.PACKAGE:
-            for found in notebook.findings:
-                found.alone = reproducing.write(found, out, harnesses[0].settings, native_version)
-            notebook.save(out, exploration.covered)
+        reproducing.keep(notebook, out, exploration.covered, harnesses[0].settings, native_version)
     if as_json:
         typer.echo((out / findings.FILE).read_text("utf-8"), nl=False)
     else:
@@ -197,7 +192,7 @@ def reproduce(
 
 def _chosen(found: list[ForeignFinding], numbers: list[int] | None) -> list[ForeignFinding]:
     """The findings of these numbers that have a file, or all that have one. Raises `InvalidArgument`."""
-    with_file = {each.number: each for each in found if each.alone and each.alone != "there is none"}
+    with_file = {each.number: each for each in found if each.has_file}
     if strange := sorted(set(numbers or ()) - with_file.keys()):
         there = ", ".join(map(str, with_file)) or "none"
         raise InvalidArgument(f"finding {strange[0]} has no file that runs alone; these have one: {there}")

@@ -33,6 +33,8 @@ SEVERITY = {
 }
 """critical: a user loses rows, sees wrong ones, or cannot open the region; major: what is stored breaks a clause, or
 the process ends; minor: a call never ends."""
+NO_FILE = "there is none"
+"""Of a finding that no file without our code can show."""
 LOG_LINES = 40
 """Of the log, around the request that was hit, in a finding."""
 
@@ -80,6 +82,11 @@ class ForeignFinding:
     """Version -> what that file did in a fresh environment that had only the package."""
     decoded: list[str] = field(default_factory=list)
     """What is stored where the symptom was seen, decoded, if bytes are what it is about."""
+
+    @property
+    def has_file(self) -> bool:
+        """Whether there is a file that needs none of our code."""
+        return self.alone not in ("", NO_FILE)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -294,8 +294,7 @@ class LifeRun:
 
 def _told(rows: Rows) -> tuple[RowTold, ...]:
     """Rows of a write as words: all columns of lives have one word for each value."""
-    words = ((frozenset(map(str, key)), frozenset(map(str, (row or {}).values()))) for key, row in rows)
-    return tuple(RowTold(key, key | cells) for key, cells in words)
+    return tuple(RowTold.of(key, (row or {}).values()) for key, row in rows)
 
 
 def limits_of(rows: int | None) -> Json:

@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from ..adapters import versions
 from ..adapters.harness import NOWHERE
-from .findings import ForeignFinding
+from . import showing
+from .findings import NO_FILE, ForeignFinding, Notebook
 from .judging import OTHER_ROWS
 
 PACKAGE = "pylance"
 """The implementation that such a file can be made for."""
-NONE = "there is none"
-"""Of a finding that no such file can show."""
 _PLACE = "FINDING: dict[str, Any] = {}"
 _STUB = "from memwal_conformance.exploring.stub import BUCKET, StubStore, name_of\n"
 _LIMIT_S = 120
@@ -58,6 +58,21 @@ LOOKED_FOR = ("rows", "structure", "recovery", "machine")
 """Oracles whose symptoms such a file may see: in rows, generations, manifests, and what a new writer recovers."""
 
 
+def keep(
+    notebook: Notebook, folder: Path, covered: dict[str, Any], settings: Mapping[str, str], version: str | None
+) -> None:
+    """Write ``findings.json``, the logs, and, where they can be made, the files, which are run; see `write`.
+
+    All that is known before the files run is written first.
+    """
+    notebook.save(folder, covered)
+    showing.write_logs(notebook.findings, folder)
+    if notebook.implementation == PACKAGE:
+        for found in notebook.findings:
+            found.alone = write(found, folder, settings, version)
+        notebook.save(folder, covered)
+
+
 def write(found: ForeignFinding, folder: Path, settings: Mapping[str, str], version: str | None) -> str:
     """Write the file below ``folder`` and run it; whether it shows the finding, and if not, why.
 
@@ -65,7 +80,7 @@ def write(found: ForeignFinding, folder: Path, settings: Mapping[str, str], vers
     """
     text = text_of(found, settings)
     if text is None:
-        return NONE
+        return NO_FILE
     file = folder / f"{found.number:02}.py"
     file.write_text(text, encoding="utf-8")
     return run(found, file, sys.executable if version is None else str(versions.interpreter(version)))

@@ -13,7 +13,7 @@ from ..gate.log import text_of
 from ..registry.clauses import clauses
 from ..registry.levels import words
 from ..registry.texts import links
-from .findings import ForeignFinding, matters
+from .findings import NO_FILE, ForeignFinding, matters
 
 SENTENCE = 300
 """Characters of a sentence in a list."""
@@ -107,9 +107,9 @@ def _cited(found: ForeignFinding) -> Iterator[str]:
 
 
 def _alone(found: ForeignFinding, folder: Path) -> Iterator[str]:
-    if found.alone == "there is none":
+    if found.alone == NO_FILE:
         yield "not to be had, since it needs an order of requests"
-    elif found.alone:
+    elif found.has_file:
         yield f"{folder / f'{found.number:02}.py'} {found.alone}"
     for version, said in found.fresh.items():
         yield f"in a fresh environment with {version} and nothing else, the file {said}"

@@ -67,17 +67,8 @@ class ExplorationItem(CaseItem):
     def _keep(self, made: ForeignExploration) -> None:
         folder: Path | None = self.config.getoption("--memwal-report")
         if folder is not None:
-            place = folder / f"{EXPLORATION}-{self.revision}"
-            made.notebook.save(place, made.covered)
-            showing.write_logs(made.notebook.findings, place)
-            if made.notebook.implementation == reproducing.PACKAGE:
-                for found in made.notebook.findings:
-                    found.alone = reproducing.write(found, place, made.harnesses[0].settings, self._version())
-                made.notebook.save(place, made.covered)
-
-    def _version(self) -> str | None:
-        found: str | None = self.config.getoption("--native-version")
-        return found
+            place, settings = folder / f"{EXPLORATION}-{self.revision}", made.harnesses[0].settings
+            reproducing.keep(made.notebook, place, made.covered, settings, self.config.getoption("--native-version"))
 
     def _result(self, made: ForeignExploration, levels: dict[str, str]) -> CaseResult:
         noted = made.notebook.findings

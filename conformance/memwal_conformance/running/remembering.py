@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from memwal_sim.following import RowsTold, RowTold
 from memwal_sim.histories.history import Outcome
 
@@ -38,8 +36,7 @@ def remember(context: CheckContext, actor: str, message: str, params: Json, erro
     elif message in SYNCS and error is None:
         context.history = context.history.synced(writer)
     elif message in WRITES and error != "invalid_argument":
-        given = params["rows" if message == "writer.put" else "keys"]
-        plain = plain_rows({**given, "columns": _named(given["columns"], context.names.scenario.schema)})
+        _, plain = _given(context, message, params)
         outcome: Outcome = "unknown" if error is not None else "ok" if params["durable"] else "buffered"
         before = context.history.synced(writer) if outcome == "ok" else context.history
         deletes, claim = message == "writer.delete", claims.of(writer)
@@ -55,21 +52,19 @@ def told_stored(context: CheckContext, actor: str, message: str, params: Json, o
     """
     if message not in WRITES or not params["durable"]:
         return None
-    given = params["rows" if message == "writer.put" else "keys"]
-    columns = _named(given["columns"], context.names.scenario.schema)
+    columns, plain = _given(context, message, params)
     worded = [column["name"] for column in columns if column["type"] not in ROUNDED]
     if not set(context.key) <= set(worded):
         return None
-    rows = plain_rows({**given, "columns": columns})
-    return RowsTold(
-        actor,
-        tuple(RowTold(_words(row, context.key), _words(row, worded)) for row in rows),
-        order,
-    )
+    rows = (RowTold.of((row[name] for name in context.key), (row[name] for name in worded)) for row in plain)
+    return RowsTold(actor, tuple(rows), order)
 
 
-def _words(row: Json, columns: Sequence[str]) -> frozenset[str]:
-    return frozenset(str(row[name]) for name in columns if row[name] is not None)
+def _given(context: CheckContext, message: str, params: Json) -> tuple[list[Json], list[Json]]:
+    """Columns of a put or a delete, and its rows."""
+    given = params["rows" if message == "writer.put" else "keys"]
+    columns = _named(given["columns"], context.names.scenario.schema)
+    return columns, plain_rows({**given, "columns": columns})
 
 
 def _named(columns: list[Json], known: list[Json]) -> list[Json]:

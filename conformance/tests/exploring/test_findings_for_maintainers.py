@@ -96,7 +96,7 @@ def finding(number: int, alone: str = "") -> findings.ForeignFinding:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three findings: two have a file, of which one shows it under version 2 only."""
-    found = [finding(1, "shows it"), finding(2, "does not show it: x"), finding(3, reproducing.NONE)]
+    found = [finding(1, "shows it"), finding(2, "does not show it: x"), finding(3, findings.NO_FILE)]
     whole = {"implementation": "pylance", "version": "1.0", "revision": "R", "covered": {}, "findings": found}
     findings.keep({"format": findings.FORMAT, **whole}, tmp_path)
     (tmp_path / "01.py").write_text("raise SystemExit(1)", "utf-8")

@@ -6,8 +6,9 @@ Everything here runs protocol coroutines with `memwal.drive.drive`; there is no 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import loader
 
 if TYPE_CHECKING:
     from .base import BaseTable, base_table, clone
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .verifying import RepairReport, repair, verify
     from .writer import Writer
 
-_HOME = {
+__getattr__ = loader(__name__, {
     "base": ("BaseTable", "base_table", "clone"),
     "creating": ("create", "enable", "open"),
     "inspecting": ("inspect",),
@@ -28,8 +29,7 @@ _HOME = {
     "table": ("Table",),
     "verifying": ("RepairReport", "repair", "verify"),
     "writer": ("Writer",),
-}
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+})  # fmt: skip
 
 __all__ = [
     "BaseTable",
@@ -51,15 +51,6 @@ __all__ = [
     "repair",
     "verify",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

@@ -109,7 +109,7 @@ def main() -> None:
     set_threshold(100_000)  # what is imported lives as long as the process: looking for garbage in it takes a tenth
     command = groups.command_of(sys.argv[1:])
     own = command in {each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands}
-    sys.meta_path[:0] = [*[_NoFrames()] * own, _LanceLater()]
+    sys.meta_path[:0] = [_NoFrames(), _LanceLater()] if own else [_LanceLater()]
     guard.enter(command, tell)
     try:
         app()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from memwal.violations import Violation
@@ -14,7 +13,7 @@ from ..trie import Trie
 from ..world import StepJudge
 from .interned import Array, GrowingArray
 from .successors import FIRST_NODE, GHOST, ORPHANS, STORE
-from .tables import FATE_BITS, GhostTable, Orphans, Stores
+from .tables import FATE_BITS, GhostTable, KnownRuns, Orphans, Stores
 
 
 class Runs:
@@ -31,16 +30,9 @@ class Runs:
     ) -> None:
         """``first``: contents that the first state has."""
         self._judge, self._stores, self._orphans, self._tries, self._ghosts = judge, stores, orphans, tries, ghosts
-        self._known: list[Any] = []
-        self._numbers: dict[int, int] = {}
+        self._runs = KnownRuns()
         self._of_state = GrowingArray(np.int32)
-        self._of_state.append(self._number(judge.begin(first)))
-
-    def _number(self, known: Any) -> int:
-        found = self._numbers.setdefault(id(known), len(self._known))
-        if found == len(self._known):
-            self._known.append(known)
-        return found
+        self._of_state.append(self._runs.number(judge.begin(first)))
 
     def judge(self, rows: Array, states: Array, parents: Array, moves: Array) -> Iterator[tuple[int, Violation]]:
         """Remember what is known of new ``states``, which ``moves`` made of ``rows``; the places of bad steps."""
@@ -48,8 +40,8 @@ class Runs:
         for place in np.flatnonzero(rows[:, STORE] != states[:, STORE]).tolist():
             before, after = (self._stores.contents[each[place, STORE]] for each in (rows, states))
             actor, lost = self._maker(int(moves[place]), int(rows[place, ORPHANS]))
-            known, violation = self._judge.after(self._known[runs[place]], before, after, actor, lost=lost)
-            runs[place] = self._number(known)
+            known, violation = self._judge.after(self._runs.known[runs[place]], before, after, actor, lost=lost)
+            runs[place] = self._runs.number(known)
             if violation is not None:
                 yield place, violation
         told = (rows[:, GHOST] != states[:, GHOST]) & (moves >= 0)
@@ -57,7 +49,7 @@ class Runs:
             process = int(moves[place]) >> FATE_BITS
             trie, ghosts = self._tries[process], self._ghosts.values[states[place, GHOST]]
             notes = trie.notes[states[place, FIRST_NODE + process]]
-            violation = self._judge.noted(self._known[runs[place]], ghosts, trie.process.name, notes)
+            violation = self._judge.noted(self._runs.known[runs[place]], ghosts, trie.process.name, notes)
             if violation is not None:
                 yield place, violation
         self._of_state.extend(runs)

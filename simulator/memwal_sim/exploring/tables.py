@@ -6,6 +6,7 @@ They are why a state is a tuple of small integers, and why most steps of an expl
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..book import Book
 from ..outcomes import Fate, meet
@@ -105,4 +106,20 @@ class Orphans:
         found = self._numbers.setdefault(orphans, len(self.sets))
         if found == len(self.sets):
             self.sets.append(orphans)
+        return found
+
+
+class KnownRuns:
+    """What the judge of steps knows of runs, by number: each once, by its identity."""
+
+    def __init__(self) -> None:
+        self.known: list[Any] = []
+        """Number -> what is known."""
+        self._numbers: dict[int, int] = {}
+
+    def number(self, known: Any) -> int:
+        """The number of what is known of a run, new or old."""
+        found = self._numbers.setdefault(id(known), len(self.known))
+        if found == len(self.known):
+            self.known.append(known)
         return found

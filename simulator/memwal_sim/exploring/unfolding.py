@@ -20,7 +20,7 @@ from ..simulation import broken
 from ..trie import AT_END, ROOT, Trie
 from ..world import StepJudge, World
 from .exploration import Move
-from .tables import FATE_BITS, NONE_UNDER_WAY, GhostTable, Orphans, Stores
+from .tables import FATE_BITS, NONE_UNDER_WAY, GhostTable, KnownRuns, Orphans, Stores
 
 START = 0
 """Number of the state in which a run begins."""
@@ -61,9 +61,7 @@ class Unfolding:
         self._orphans = Orphans()
         self._states: list[_State] = []
         self._index: dict[_State, int] = {}
-        self._runs: list[Any] = []
-        """Number of a run -> what the world's judge of steps knows of it."""
-        self._run_numbers: dict[int, int] = {}
+        self._runs = KnownRuns()
         self._verdicts: dict[tuple[int, int], Violation | None] = {}
         self._fates: dict[tuple[int, bool], tuple[int, ...]] = {}
         self._begin()
@@ -128,7 +126,7 @@ class Unfolding:
         for actor in range(len(self.tries)):
             ghost = self._ghosts.after(ghost, actor, ROOT, invoked=False)
             violation = violation or self._end(actor, ROOT)
-        run = 0 if self.world.step is None else self._run(self.world.step.begin(self.world.contents))
+        run = 0 if self.world.step is None else self._runs.number(self.world.step.begin(self.world.contents))
         state = (self.stores.number(self.world.contents), ghost, NONE_UNDER_WAY, run, *(ROOT for _ in self.tries))
         self._number(state, violation)
 
@@ -161,7 +159,7 @@ class Unfolding:
         """``after`` with its run, and what ``judge`` has against the move ``fate`` of ``lane``."""
         lands = lane >= len(self.tries)
         actor = self._orphans.sets[before[2]][lane - len(self.tries)][0] if lands else lane
-        name, known, refused = self.tries[actor].process.name, self._runs[before[3]], None
+        name, known, refused = self.tries[actor].process.name, self._runs.known[before[3]], None
         if after[0] != before[0]:
             first, then = (self.stores.contents[each[0]] for each in (before, after))
             known, refused = judge.after(known, first, then, name, lost=lands or Fate(fate) in UNLEARNED)
@@ -169,14 +167,8 @@ class Unfolding:
             notes = self.tries[actor].notes[after[_FIRST_NODE + actor]]
             refused = judge.noted(known, self._ghosts.values[after[1]], name, notes)
         refused = None if refused is None else self._counted(refused)
-        run = self._run(known) if refused is None else _REFUSED
+        run = self._runs.number(known) if refused is None else _REFUSED
         return (*after[:3], run, *after[_FIRST_NODE:]), refused
-
-    def _run(self, known: Any) -> int:
-        found = self._run_numbers.setdefault(id(known), len(self._runs))
-        if found == len(self._runs):
-            self._runs.append(known)
-        return found
 
     def _number(self, state: _State, ended: Violation | None, refused: Violation | None = None) -> int:
         """Number of ``state``, new or old; a new one is judged.
