@@ -18,9 +18,9 @@ from typing import Any
 from .course import SEEN, Course, Partial, differs, moved
 from .machine import ACTIONS, ASSUMPTIONS
 from .plans import plans
-from .states import Setting, Sizes, Step, after, possible, value_of
+from .states import Setting, Sizes, Step, after, possible
 from .terms import Sort
-from .text import PLAIN, parts
+from .text import missing
 
 READINGS = tuple(name for name, each in ASSUMPTIONS.items() if each.note)
 """Assumptions that are readings of the texts, not axioms about the store."""
@@ -246,10 +246,7 @@ def _because(course: Course, step: Step) -> str:
         at = course.of("at", w)
         stands = f"an entry of epoch {course.of('written', at)}" if course.of("entry", at) else "no entry"
         return f"{w} cannot have got past position {at}, where {stands} stands"
-    action = ACTIONS[name]
-    env = {each.args[0]: value for each, value in zip(action.parameters, parameters, strict=True)}
-    failing = (each for each in parts(action.when) if not value_of(each, course.state, env, sizes=sizes(course)))
-    return f"{PLAIN.of(next(failing))} does not hold"
+    return missing(course.state, step, sizes(course))
 
 
 _OWN = ("send", "claim_recognised", "recover", "acknowledge", "replay")
@@ -262,7 +259,7 @@ def _settled(course: Course) -> tuple[Course, tuple[Step, ...]]:
     load = "load", (f"b{course.of('newest')}",)
     if not course.of("loaded", *load[1]):
         course = _after(course, load)
-    for (w,) in {**course.state["read"], **course.state["mine"]}:
+    for (w,) in {**course.state["basis"], **course.state["mine"]}:
         while True:
             fresh = not course.of("sent", w, course.of("at", w))
             names = _OWN if fresh else _OWN[1:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .terms import NAMES, Field, Sort, Term, both, forall, term, variables
 
@@ -74,11 +74,23 @@ class Rule:
         return step != self.but and self.only in ("", step)
 
 
+class View(NamedTuple):
+    """What one reading of the region manifest tells, as a process or a table version keeps it."""
+
+    epoch: Field
+    start: Field
+    """Where the WAL tail began then."""
+    current: Field
+    """The next generation then; 0: there is no view yet."""
+    listed: Field
+
+
 FIELDS: list[Field] = []
 INITIAL: dict[Field, int | bool] = {}
 ASSUMPTIONS: dict[str, Assumption] = {}
 ACTIONS: dict[str, Action] = {}
 INVARIANTS: dict[str, Invariant] = {}
+RULES: dict[str, Rule] = {}
 
 Changes = tuple[Any, ...]
 """When a step can happen, and what it changes: places with their new values, or `Update`."""
@@ -92,6 +104,16 @@ def field(name: str, over: str, sort: Sort, words: str, initial: int | bool = 0,
     FIELDS.append(made)
     INITIAL[made] = bool(initial) if sort is Sort.BOOL else initial
     return made
+
+
+def view(name: str, over: str, words: str) -> View:
+    """Declare the fields of a view of the region, over the variable ``over``."""
+    return View(
+        epoch=field(f"{name}_epoch", over, Sort.EPOCH, f"{words}: the epoch"),
+        start=field(f"{name}_from", over, Sort.POSITION, f"{words}: where the WAL tail began then"),
+        current=field(f"{name}_current", over, Sort.GENERATION, f"{words}: the next generation then; 0: there is none"),
+        listed=field(f"{name}_listed", f"{over}g", Sort.BOOL, f"{words}: generation g was listed then"),
+    )
 
 
 def assumption(name: str, note: str, words: str) -> Term:
@@ -141,3 +163,8 @@ def theorem(name: str, words: str, body: Callable[..., Term]) -> None:
 def because(name: str, words: str, body: Callable[..., Term]) -> None:
     """Declare a statement about all states that says why theorems hold."""
     INVARIANTS[name] = Invariant(name, words, forall(body), theorem=False)
+
+
+def never(name: str, words: str, holds: Term, *, only: str = "", but: str = "") -> None:
+    """Declare what no step does; see `Rule`."""
+    RULES[name] = Rule(name, words, holds, only, but)

@@ -34,13 +34,19 @@ class MachineHistory:
 
     def steps(self) -> Iterator[Step]:
         for line in self.told.split(","):
-            name, *parameters = line.split()
-            for each in SPANS.get(name, (line,)):
-                yield _step(each.format(*parameters))
+            yield from steps_of(line)
 
 
-def _step(line: str) -> Step:
+def steps_of(line: str) -> Iterator[Step]:
+    """The steps that a line tells: one of `SPANS` or an action, and its parameters, as in ``carry_out w1 1``."""
     name, *parameters = line.split()
+    for each in SPANS.get(name, ()):
+        yield _step(*each.format(*parameters).split())
+    if name not in SPANS:
+        yield _step(name, *parameters)
+
+
+def _step(name: str, *parameters: str) -> Step:
     if name not in ACTIONS:
         raise KeyError(f"no action of the machine: {name}")
     return name, tuple(int(each) if each.isdecimal() else each for each in parameters)

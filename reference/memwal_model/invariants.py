@@ -1,4 +1,4 @@
-"""What holds in every state of the machine; `rules` says what no step ever does.
+"""What holds in every state of the machine, and what no step of it ever does.
 
 The theorems are what users are promised. The other invariants say why they hold: together they are inductive, each step
 keeps all of them, for any number of processes, entries, generations and versions.
@@ -6,11 +6,11 @@ keeps all of them, for any number of processes, entries, generations and version
 
 from __future__ import annotations
 
-from .form import INVARIANTS, because, theorem
+from .form import INVARIANTS, RULES, View, because, never, theorem
 from .state import *
-from .terms import Term, ite
+from .terms import Term, after, forall, ite, variable
 
-__all__ = ["INVARIANTS"]
+__all__ = ["INVARIANTS", "RULES"]
 
 
 def _flushed(p: Term) -> Term:
@@ -31,6 +31,14 @@ def _owner(w: Term) -> Term:
 
 def _passed(w: Term, p: Term) -> Term:
     return (mine(w) > 0) & (p < at(w))
+
+
+def _was_so(by: View, at: Term, g: Term, p: Term) -> Term:
+    return (
+        (by.epoch(at) <= epoch) & (by.start(at) <= start) & (by.current(at) <= current)
+        & (by.listed(at, g) >> ((g >= 1) & (g < by.current(at))))
+        & ((_flushed(p) & (p < by.start(at))) >> (cover(p) < by.current(at)))
+    )  # fmt: skip
 
 
 # ---- Theorems
@@ -69,19 +77,16 @@ theorem("base_has_only_merged", "A row of the base table is one of a merged gene
         _flushed(base(t, k)) & (cover(base(t, k)) <= progress(t)) & (kept(base(t, k)) > 0)
         & has(base(t, k), kept(base(t, k)), k)))))  # fmt: skip
 theorem("snapshot_is_of_the_past", "No region snapshot is ahead of the manifest, and it lists what there was.",
-    lambda t, g: _exists(t) >> (
-        (snap_epoch(t) <= epoch) & (snap_from(t) <= start) & (snap_current(t) <= current)
-        & (snap_listed(t, g) >> ((g >= 1) & (g < snap_current(t))))
-))  # fmt: skip
+    lambda t, g, p: _exists(t) >> _was_so(snapshot, t, g, p))  # fmt: skip
 theorem("snapshot_can_be_read", "While a version is retained, each generation that its snapshot adds to it is whole.",
-    lambda t, g: (retained(t) & snap_listed(t, g) & (progress(t) < g)) >> (listed(g) & files(g)))  # fmt: skip
+    lambda t, g: (retained(t) & snapshot.listed(t, g) & (progress(t) < g)) >> (listed(g) & files(g)))  # fmt: skip
 theorem("eventual_read_sees_its_snapshot", "An eventual read has all that was flushed before its snapshot.",
-    lambda t, p, x: (_exists(t) & acked(p, x) & (p < snap_from(t))) >> (
-        (kept(p) == x) & ((cover(p) <= progress(t)) | snap_listed(t, cover(p)))
+    lambda t, p, x: (_exists(t) & acked(p, x) & (p < snapshot.start(t))) >> (
+        (kept(p) == x) & ((cover(p) <= progress(t)) | snapshot.listed(t, cover(p)))
 ))  # fmt: skip
 theorem("strong_read_sees_all", "A strong read that succeeds has seen all that was acknowledged when it began.",
     lambda r, p, x: (done(r) & before(r, p, x)) >> ite(
-        p < read_from(r),
+        p < region.start(r),
         (kept(p) == x) & ((cover(p) <= read_progress(r)) | took(r, cover(p))),
         tail(r, p) == x,
 ))  # fmt: skip
@@ -89,7 +94,7 @@ theorem("strong_read_sees_all", "A strong read that succeeds has seen all that w
 # ---- Why: the manifest and the WAL
 
 because("counters", "Nothing is flushed before the first claim, nor collected before it is flushed.",
-    lambda: ((epoch == 0) >> (current == 1)) & ((current == 1) >> (pointer == 0))
+    lambda: (current >= 1) & ((epoch == 0) >> (current == 1)) & ((current == 1) >> (pointer == 0))
     & (first <= bottom) & (bottom <= start) & (~collects_wal >> (bottom == first)))  # fmt: skip
 because("claims", "A writer's epoch was stored, and it knows of no more than has happened.",
     lambda w: (mine(w) >= 0) & (mine(w) <= epoch) & ((mine(w) > 0) >> (
@@ -143,44 +148,36 @@ because("progress_rises", "Since the last Restore progress has not gone back.",
 because("prepared", "A merger prepares what was listed.", lambda m: merging(m) < current)
 because("loads", "A builder has loaded a version that there is.", lambda b: loaded(b) <= newest)
 because("snapshots_are_cuts", "A snapshot and its version have every generation below the one that was current.",
-    lambda t, g, p: _exists(t) >> (
-        (((g >= 1) & (g < snap_current(t))) >> ((g <= progress(t)) | snap_listed(t, g)))
-        & ((_flushed(p) & (p < snap_from(t))) >> (cover(p) < snap_current(t)))
-))  # fmt: skip
-because("gathers", "What a builder has read of the region was so, and all that is not merged is in it.",
-    lambda b, g, p: (gathered_current(b) > 0) >> (
-        (gathered_epoch(b) <= epoch) & (gathered_from(b) <= start) & (gathered_current(b) <= current)
-        & (gathered_listed(b, g) >> ((g >= 1) & (g < gathered_current(b))))
-        & ((_flushed(p) & (p < gathered_from(b))) >> (cover(p) < gathered_current(b)))
-        & (((loaded(b) >= restored) & (g >= 1) & (g < gathered_current(b))) >> (
-            (g <= progress(newest)) | gathered_listed(b, g)
-        ))
-))  # fmt: skip
+    lambda t, g: (_exists(t) & (g >= 1) & (g < snapshot.current(t))) >> (
+        (g <= progress(t)) | snapshot.listed(t, g)))  # fmt: skip
+because("gathers", "What a builder has read of the region was so.",
+    lambda b, g, p: (gathered.current(b) > 0) >> _was_so(gathered, b, g, p))  # fmt: skip
+because("gathers_all", "All that is not merged is in it.",
+    lambda b, g: ((loaded(b) >= restored) & (g >= 1) & (g < gathered.current(b))) >> (
+        (g <= progress(newest)) | gathered.listed(b, g)))  # fmt: skip
 
 # ---- Why: readers
 
 because("before_is_acknowledged", "What a read has to see was acknowledged.",
     lambda r, p, x: before(r, p, x) >> acked(p, x))  # fmt: skip
 because("read_in_the_past", "What a reader knows of the region was so.",
-    lambda r: has_regions(r) >> (
-        (read_from(r) <= start) & (read_current(r) <= current) & (read_from(r) <= next_entry(r))))  # fmt: skip
+    lambda r, g, p: has_regions(r) >> (_was_so(region, r, g, p) & (region.start(r) <= next_entry(r))))  # fmt: skip
 because("read_in_order", "It begins, reads the region, then the base, and succeeds when the tail is at its end.",
     lambda r: (done(r) >> (has_base(r) & ended(r))) & ((has_base(r) | (ended(r) & ~by_memory(r))) >> has_regions(r))
     & (by_memory(r) >> (ended(r) & (memory_epoch(r) <= epoch)))
     & ((has_regions(r) | by_memory(r)) >> began(r)))  # fmt: skip
-because("read_boundary", "Positions below its tail belong to generations below the one that was current then.",
-    lambda r, p: (has_regions(r) & _flushed(p)) >> ite(
-        p < read_from(r), cover(p) < read_current(r), cover(p) >= read_current(r)
-))  # fmt: skip
+because("read_boundary", "Positions of its tail belong to no generation below the one that was current then.",
+    lambda r, p: (has_regions(r) & (region.start(r) <= p) & (p < start)) >> (
+        region.current(r) <= cover(p)))  # fmt: skip
 because("read_whole_view", "Each generation that it needs was listed.",
-    lambda r, g: (has_base(r) & (g > read_progress(r)) & (g < read_current(r))) >> read_listed(r, g))  # fmt: skip
+    lambda r, g: (has_base(r) & (g > read_progress(r)) & (g < region.current(r))) >> region.listed(r, g))  # fmt: skip
 because("read_tail", "What it has read of the tail stands there, as long as that was not collected.",
     lambda r, p: (
-        has_regions(r) & ~by_memory(r) & (read_from(r) <= p) & (p < next_entry(r)) & (bottom <= p)
+        has_regions(r) & ~by_memory(r) & (region.start(r) <= p) & (p < next_entry(r)) & (bottom <= p)
     ) >> (entry(p) & (tail(r, p) == written(p))))  # fmt: skip
 because("read_tail_is_whole", "If the tail has not moved when its end is reached, all of it was read.",
     lambda r, p, x: (
-        has_regions(r) & ~by_memory(r) & ended(r) & (read_from(r) == start) & (p >= start) & before(r, p, x)
+        has_regions(r) & ~by_memory(r) & ended(r) & (region.start(r) == start) & (p >= start) & before(r, p, x)
     ) >> (tail(r, p) == x))  # fmt: skip
 because("read_memory_is_whole", "The memory of the owner has the whole tail.",
     lambda r, p, x: (
@@ -188,4 +185,21 @@ because("read_memory_is_whole", "The memory of the owner has the whole tail.",
     ) >> (tail(r, p) == x))  # fmt: skip
 because("read_memory_was_whole", "What was taken from the owner's memory is the whole tail, whatever comes later.",
     lambda r, p, x: (
-        by_memory(r) & has_regions(r) & (p >= read_from(r)) & before(r, p, x)) >> (tail(r, p) == x))  # fmt: skip
+        by_memory(r) & has_regions(r) & (p >= region.start(r)) & before(r, p, x)) >> (tail(r, p) == x))  # fmt: skip
+
+# ---- What no step does
+
+never("epoch_never_falls", "The stored epoch never falls.", epoch <= after(epoch))
+never("pointer_never_falls", "The replay pointer never falls.", pointer <= after(pointer))
+never("generation_never_falls", "The current generation never falls.", current <= after(current))
+never("hint_never_falls", "The last-seen hint never falls.", hint <= after(hint))
+never("progress_never_falls", "Merge progress never falls, but by a Restore.",
+    progress(newest) <= after(progress(newest)), but="restore")  # fmt: skip
+never("snapshot_stays", "The region snapshot of a table version never changes.",
+    forall(lambda t: _exists(t) >> (after(snapshot.current(t)) == snapshot.current(t))))  # fmt: skip
+never("snapshot_never_falls", "A newer version has no older snapshot, but by a Restore.",
+    snapshot.current(newest) <= after(snapshot.current(newest)), but="restore")  # fmt: skip
+never("merged_once_and_in_order", "A merge raises the progress by one generation.",
+    after(progress(newest)) == progress(newest) + 1, only="merge")  # fmt: skip
+never("collected_is_covered", "A generation is collected only if every maintained index covers it.",
+    forall(lambda i: variable("g") <= covered(newest, i)), only="doom")  # fmt: skip

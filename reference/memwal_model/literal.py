@@ -72,10 +72,10 @@ def skip_unknown(w: Term) -> Changes:
 @without("stored_epoch_is_kept")
 def raise_hint_on_old_manifest(w: Term, p: Term) -> Changes:
     """It writes the epoch of the manifest that it read first, not the stored one."""
-    return read(w) & entry(p) & (hint < p), (hint, p), (version, version + 1), (epoch, basis_epoch(w))
+    return (basis(w) >= 0) & entry(p) & (hint < p), (hint, p), (version, version + 1), (epoch, basis_epoch(w))
 
 
 @without("snapshot_uuid_per_build")
 def overwrite_snapshot(b: Term) -> Changes:
     """A build writes to the file that the newest version refers to."""
-    return gathered_current(b) > 0, (snap_current(newest), gathered_current(b))
+    return gathered.current(b) > 0, (snapshot.current(newest), gathered.current(b))

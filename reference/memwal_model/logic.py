@@ -16,9 +16,8 @@ import z3
 
 from . import state
 from .form import Action
-from .invariants import INVARIANTS
+from .invariants import INVARIANTS, RULES
 from .machine import ACTIONS, ASSUMPTIONS, FIELDS, INITIAL
-from .rules import RULES
 from .terms import Field, Sort, Term, fields_of
 
 PROCESSES = {sort: z3.DeclareSort(sort.value) for sort in Sort if not sort.number and sort is not Sort.BOOL}

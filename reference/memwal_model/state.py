@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .form import assumption, field
+from .form import Changes, View, assumption, everywhere, field, view
 from .terms import Sort, Term, ite
 
 # ---- What a table is like, and how the texts are read
@@ -67,8 +67,7 @@ acked = field("acked", "px", Sort.BOOL, "the entry that epoch x put at p was ack
 
 # ---- What each writer knows
 
-read = field("read", "w", Sort.BOOL, "has read a manifest to claim with")
-basis = field("basis", "w", Sort.MANIFEST, "its version")
+basis = field("basis", "w", Sort.MANIFEST, "version of the manifest that it has read, to claim with; -1: none", -1)
 basis_epoch = field("basis_epoch", "w", Sort.EPOCH, "its epoch")
 mine = field("mine", "w", Sort.EPOCH, "epoch of the claim; 0: none")
 begins = field("begins", "w", Sort.POSITION, "first position that no generation covered, as far as it knows")
@@ -93,34 +92,22 @@ progress = field("progress", "t", Sort.GENERATION, "merge progress in version t"
 base = field("base", "tk", Sort.POSITION, "position of the row of key k in version t; -1: none", -1)
 covered = field("covered", "ti", Sort.GENERATION, "index i in version t covers what was merged up to here")
 caught_up = field("caught_up", "ti", Sort.GENERATION, "its catch-up entry says so; 0: there is none")
-snap_epoch = field("snap_epoch", "t", Sort.EPOCH, "the epoch in its region snapshot")
-snap_from = field("snap_from", "t", Sort.POSITION, "where the WAL tail began then")
-snap_current = field("snap_current", "t", Sort.GENERATION, "the next generation then; 0: there is no snapshot")
-snap_listed = field("snap_listed", "tg", Sort.BOOL, "the snapshot in version t lists generation g")
+snapshot = view("snap", "t", "its region snapshot")
 merging = field("merging", "m", Sort.GENERATION, "the generation that a merger has prepared; 0: none")
 loaded = field("loaded", "b", Sort.TABLE, "the version that a builder has loaded; 0: none")
-gathered_epoch = field("gathered_epoch", "b", Sort.EPOCH, "the epoch that it has read of the region since")
-gathered_from = field("gathered_from", "b", Sort.POSITION, "where the WAL tail began then")
-gathered_current = field("gathered_current", "b", Sort.GENERATION, "the next generation then; 0: not read yet")
-gathered_listed = field("gathered_listed", "bg", Sort.BOOL, "the generations listed then")
+gathered = view("gathered", "b", "what it has read of the region since")
 
 # ---- What each reader has read
 
 began = field("began", "r", Sort.BOOL, "a strong read has begun")
 before = field("before", "rpx", Sort.BOOL, "what was acknowledged when it began")
-has_regions = field("has_regions", "r", Sort.BOOL, "has read the region manifest")
-read_from = field("read_from", "r", Sort.POSITION, "where the WAL tail began then")
-read_current = field("read_current", "r", Sort.GENERATION, "the next generation then")
-read_epoch = field("read_epoch", "r", Sort.EPOCH, "the epoch then")
-read_listed = field("read_listed", "rg", Sort.BOOL, "the generations listed then")
-has_base = field("has_base", "r", Sort.BOOL, "has read the base table's newest version")
-read_progress = field("read_progress", "r", Sort.GENERATION, "its merge progress")
+region = view("read", "r", "what it has read of the region")
+read_progress = field("read_progress", "r", Sort.GENERATION, "merge progress of its table version; -1: none read", -1)
 took = field("took", "rg", Sort.BOOL, "has read the rows of generation g")
 next_entry = field("next_entry", "r", Sort.POSITION, "the WAL entry that it reads next")
 tail = field("tail", "rp", Sort.EPOCH, "epoch of the entry at p that it has seen, in the WAL or in memory; 0: none")
 ended = field("ended", "r", Sort.BOOL, "has come to the end of the tail")
-by_memory = field("by_memory", "r", Sort.BOOL, "took a writer's memory for the tail")
-memory_epoch = field("memory_epoch", "r", Sort.EPOCH, "that writer's epoch")
+memory_epoch = field("memory_epoch", "r", Sort.EPOCH, "epoch of the writer whose memory it took for the tail; 0: none")
 done = field("done", "r", Sort.BOOL, "the read has succeeded")
 
 # ---- Words
@@ -136,7 +123,7 @@ def live(w: Term) -> Term:
 
 def claiming(w: Term) -> Term:
     """A writer that has read a manifest, to claim the region."""
-    return ~dead(w) & (mine(w) == 0) & read(w)
+    return ~dead(w) & (mine(w) == 0) & (basis(w) >= 0)
 
 
 def confirmed(w: Term) -> Term:
@@ -147,3 +134,24 @@ def confirmed(w: Term) -> Term:
 def stored(w: Term) -> Term:
     """The put of the next position is known to have been carried out."""
     return sent(w, at(w)) & entry(at(w)) & (written(at(w)) == mine(w))
+
+
+def has_regions(r: Term) -> Term:
+    """A reader has read the region manifest."""
+    return region.current(r) > 0
+
+
+def has_base(r: Term) -> Term:
+    """It has read the base table's newest version."""
+    return read_progress(r) >= 0
+
+
+def by_memory(r: Term) -> Term:
+    """It took a writer's memory for the tail."""
+    return memory_epoch(r) > 0
+
+
+def seen(by: View, at: Term) -> Changes:
+    """The region manifest is read."""
+    whole = everywhere(lambda g: (by.listed(at, g), listed(g)))
+    return (by.epoch(at), epoch), (by.start(at), start), (by.current(at), current), whole

@@ -10,9 +10,8 @@ from functools import cache
 from typing import Any
 
 from .form import Action
-from .invariants import INVARIANTS
+from .invariants import INVARIANTS, RULES
 from .machine import ACTIONS, ASSUMPTIONS, FIELDS, INITIAL
-from .rules import RULES
 from .terms import Sort, Term
 
 State = Mapping[str, Mapping[tuple[Any, ...], Any]]

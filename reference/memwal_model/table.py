@@ -8,7 +8,7 @@ from .form import Changes, Update, action, everywhere
 from .state import *
 from .terms import FALSE, TRUE, Field, Sort, Term, forall, greatest, ite, variable
 
-VERSIONED = (progress, base, covered, caught_up, snap_epoch, snap_from, snap_current, snap_listed)
+VERSIONED = (progress, base, covered, caught_up, *snapshot)
 """What each version of the base table has."""
 _OVER = {Sort.KEY: "k", Sort.INDEX: "j", Sort.GENERATION: "h"}
 
@@ -56,29 +56,26 @@ def merge(m: Term) -> Changes:
 @action
 def load(b: Term) -> Changes:
     """A builder, of an index or of a region snapshot, loads the newest table version."""
-    return TRUE, (loaded(b), newest), (gathered_current(b), 0)
+    return TRUE, (loaded(b), newest), (gathered.current(b), 0)
 
 
 @action
 def gather(b: Term) -> Changes:
     """After that it reads the region manifest, for a snapshot."""
-    region = (gathered_epoch(b), epoch), (gathered_from(b), start), (gathered_current(b), current)
-    return loaded(b) > 0, *region, everywhere(lambda g: (gathered_listed(b, g), listed(g)))
+    return loaded(b) > 0, *seen(gathered, b)
 
 
 @action
 def commit_snapshot(b: Term) -> Changes:
     """Any commit that merges nothing: a region snapshot, never an older one; a compaction, rows of others."""
-    fresh = (gathered_current(b) > 0) & (gathered_current(b) >= snap_current(newest))
+    fresh = (gathered.current(b) > 0) & (gathered.current(b) >= snapshot.current(newest))
     found = ite(rebase_index_fields, progress(newest), progress(loaded(b)))
-    changed: dict[Field, Callable[..., Term]] = {
-        progress: lambda: found,
-        snap_epoch: lambda: ite(fresh, gathered_epoch(b), snap_epoch(newest)),
-        snap_from: lambda: ite(fresh, gathered_from(b), snap_from(newest)),
-        snap_current: lambda: ite(fresh, gathered_current(b), snap_current(newest)),
-        snap_listed: lambda g: ite(fresh, gathered_listed(b, g), snap_listed(newest, g)),
-    }
-    return (loaded(b) > 0) & (loaded(b) >= restored), *next_version(changed)
+
+    def newer(old: Field, new: Field) -> Callable[..., Term]:
+        return lambda *g: ite(fresh, new(b, *g), old(newest, *g))
+
+    changed = {old: newer(old, new) for old, new in zip(snapshot, gathered, strict=True)}
+    return (loaded(b) > 0) & (loaded(b) >= restored), *next_version({progress: lambda: found, **changed})
 
 
 @action

@@ -13,11 +13,13 @@ from . import state
 from .form import Action, Update
 from .invariants import INVARIANTS
 from .machine import ACTIONS, FIELDS, INITIAL
-from .states import SIZES, Setting
+from .states import SIZES, Setting, Sizes, State, Step, value_of
 from .terms import Field, Sort, Term, both
 
 _BINDING = {"implies": 0, "or": 1, "and": 2, "not": 3, "=": 4, "<": 4, "<=": 4, "+": 5, "-": 5}
 """How strongly operations bind what they are applied to."""
+_OPPOSITE = {"<": "<=", "<=": "<"}
+"""An operation on numbers -> what holds of them, turned round, where it does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,9 @@ class Notation:
                 return self.greatest(value.args[0], self.of(value.args[1]))
             case "after":
                 return f"({self.of(value.args[0])})'"
+            case "not" if self.sparse and value.args[0].op in _OPPOSITE:
+                left, right = value.args[0].args
+                return self.of(Term(_OPPOSITE[value.args[0].op], (right, left), Sort.BOOL))
             case "not":
                 return f"{self.negation}{self._inside(value.args[0], 'not')}"
             case "ite":
@@ -96,6 +101,15 @@ PLAIN = Notation(
     sparse=True,
     named={state.start: "start"},
 )
+
+
+def missing(now: State, step: Step, sizes: Sizes = SIZES) -> str:
+    """Why a step cannot happen, by the first thing that it needs and that does not hold; empty if it can."""
+    action = ACTIONS[step[0]]
+    env = {each.args[0]: value for each, value in zip(action.parameters, step[1], strict=True)}
+    failing = (each for each in parts(action.when) if not value_of(each, now, env, sizes=sizes))
+    return next((f"{PLAIN.of(each)} does not hold" for each in failing), "")
+
 
 # ---- TLA+
 

@@ -12,7 +12,7 @@ from .terms import FALSE, TRUE, Term, ite
 @action
 def read_manifest(w: Term) -> Changes:
     """A writer reads the newest manifest, to claim the region."""
-    return ~dead(w) & (mine(w) == 0), (read(w), TRUE), (basis(w), version), (basis_epoch(w), epoch)
+    return ~dead(w) & (mine(w) == 0), (basis(w), version), (basis_epoch(w), epoch)
 
 
 def owns(w: Term, claimed: Term) -> Changes:

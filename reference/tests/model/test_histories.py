@@ -11,9 +11,8 @@ import pytest
 from memwal.revisions import Interpretation
 from memwal_model import notes, page, text
 from memwal_model.histories import HAZARDS, LIVES, MachineHistory, run
-from memwal_model.invariants import INVARIANTS
+from memwal_model.invariants import INVARIANTS, RULES
 from memwal_model.machine import ACTIONS, ASSUMPTIONS, FIELDS
-from memwal_model.rules import RULES
 from memwal_model.states import Setting, inside, possible, steps
 from memwal_spark import java
 

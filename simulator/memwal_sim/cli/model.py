@@ -6,6 +6,7 @@ Exit codes: 0 proved, 1 an obligation is not, 2 usage.
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,6 +82,12 @@ def model(
     ] = "",
     tla: Annotated[bool, typer.Option("--tla", help="Print the machine as a TLA+ module.")] = False,
     quint: Annotated[bool, typer.Option("--quint", help="Print the machine as a Quint module.")] = False,
+    by_hand: Annotated[
+        bool, typer.Option("--run", help="Choose each step yourself, after those of the history; or pipe them in.")
+    ] = False,
+    without: Annotated[
+        list[str] | None, typer.Option(help="Drop this assumption in --run; may be given again.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show the abstract machine: its steps, its histories, or one history step by step.
@@ -90,14 +97,26 @@ def model(
     `docs/model.md` explains all of it.
     """
     from memwal_model import text
-    from memwal_model.invariants import INVARIANTS
-    from memwal_model.machine import ACTIONS
-    from memwal_model.rules import RULES
+    from memwal_model.invariants import INVARIANTS, RULES
+    from memwal_model.machine import ACTIONS, ASSUMPTIONS
+    from memwal_model.states import Setting
 
     from ..traces.telling import tell
+    from . import stepping
 
     if tla or quint:
         typer.echo(text.tla() if tla else text.quint(), nl=False)
+        return
+    if by_hand:
+        with mistakes_are_usage():
+            if history:
+                check_name("history", history, _histories())
+            for name in without or ():
+                check_name("assumption", name, ASSUMPTIONS)
+        chosen = _histories().get(history)
+        setting = Setting() if chosen is None else chosen.setting
+        setting = replace(setting, without=setting.without | frozenset(without or ()))
+        stepping.run(setting.initial(), [] if chosen is None else list(chosen.steps()), as_json=as_json)
         return
     if history:
         with mistakes_are_usage():
@@ -130,27 +149,22 @@ def model(
 
 def _show(name: str, *, as_json: bool) -> None:
     from memwal_model.histories import run
-    from memwal_model.machine import FIELDS, INITIAL
+
+    from .stepping import changes
 
     history = _histories()[name]
     found = run(history)
     rows: list[tuple[str, dict[str, Any]]] = []
     for (step, parameters), before, after in zip(history.steps(), found.states, found.states[1:], strict=False):
-        changes = {
-            f"{each.name}({', '.join(map(str, place))})" if place else each.name: value
-            for each in FIELDS
-            for place, value in after[each.name].items()
-            if value != before[each.name].get(place, INITIAL[each])
-        }
-        rows.append((" ".join((step, *map(str, parameters))), changes))
+        rows.append((" ".join((step, *map(str, parameters))), changes(before, after)))
     if as_json:
         steps = [{"step": step, "changes": changes} for step, changes in rows]
         print_json({"history": name, "steps": steps, "broken": found.broken or None})
         return
     stdout.print(history.words)
     grid = Table("step", "what changes")
-    for step, changes in rows:
-        grid.add_row(step, ", ".join(f"{place} = {value}" for place, value in changes.items()))
+    for step, changed in rows:
+        grid.add_row(step, ", ".join(f"{place} = {value}" for place, value in changed.items()))
     stdout.print(grid)
     stdout.print(f"broken: {found.broken}" if found.broken else "every statement holds")
 

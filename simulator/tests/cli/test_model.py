@@ -74,6 +74,47 @@ def test_model_says_that_there_is_no_such_history():
     assert (code, "no history 'no_such_history'" in said) == (2, True)
 
 
+_CLAIMED = "own w1\nopen_without_barrier w1\nput w1 1\n"
+
+
+def test_the_machine_is_stepped_through_by_lines():
+    code, said, _ = call("model", "--run", "--json", typed=f"{_CLAIMED}crash w1\nback\n")
+    told = json.loads(said)
+    assert (code, told["broken"]) == (0, None)
+    assert told["steps"][-1] == {
+        "step": "acknowledge w1", "changes": {"acked(1, 1)": 1, "at(w1)": 2, "holds(w1, 1)": 1},
+    }  # fmt: skip
+    assert {"crash w1", "flush w1 1 1", "read_manifest w2"} < set(told["possible"])
+    assert "claim w1" not in told["possible"]
+
+
+def test_stepping_begins_after_a_history_and_says_what_can_happen():
+    code, said, _ = call("model", "from_put_to_base", "--run", typed="?\n")
+    assert (code, "every statement holds" in said, "restore" in said) == (0, True, True)
+
+
+def test_stepping_ends_with_1_where_a_statement_breaks():
+    typed = f"{_CLAIMED}flush w1 1 1\nown w2\nlist_generation w1\ncrash w2\n"
+    code, said, _ = call("model", "--run", "--without", "reverify_each_attempt", typed=typed)
+    assert (code, "broken: epoch_never_falls" in said, "crash w2" in said) == (1, True, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("clain w1", "Did you mean 'claim'?"),
+        ("claim", "claim takes 1 parameter (w), not 0"),
+        ("put w1", "put stands for several steps and needs more parameters"),
+        ("claim w9", "claim: w9 is no writer; there are w1, w2, w3"),
+        ("claim w1", "claim w1 cannot happen: 0 ≤ basis(w) does not hold"),
+        ("claim_of_nobody\n" * 6, "claim_of_nobody: the numbers of this small machine end here"),
+    ],
+)
+def test_a_line_that_is_no_possible_step_is_refused(line, reason):
+    code, _, said = call("model", "--run", typed=line)
+    assert (code, reason in said) == (2, True)
+
+
 @pytest.mark.parametrize(("flag", "begin"), [("--tla", "---- MODULE MemWAL ----"), ("--quint", "module memwal {")])
 def test_model_prints_other_notations(flag, begin):
     assert call("model", flag)[1].startswith(begin)

@@ -46,7 +46,11 @@ REFUSED = {
         ("one_writer --reading claim_barier=false", "claim_barier", "claim_barrier"),
     ],
     "judge": [(f"{ROOT} --key id --revision C", "C", None)],
-    "model": [("from_put_to_bse", "from_put_to_bse", "from_put_to_base")],
+    "model": [
+        ("from_put_to_bse", "from_put_to_bse", "from_put_to_base"),
+        ("--run from_put_to_bse", "from_put_to_bse", "from_put_to_base"),
+        ("--run --without claim_barier", "claim_barier", "claim_barrier"),
+    ],
     "prove": [
         ("--step merg", "merg", "merge"),
         ("--without claim_barier", "claim_barier", "claim_barrier"),
