@@ -19,8 +19,8 @@ from .course import SEEN, Course, Partial, differs, moved
 from .machine import ACTIONS, ASSUMPTIONS
 from .plans import plans
 from .states import Setting, Sizes, Step, after, possible
-from .terms import Sort
-from .text import missing
+from .terms import Sort, fields_of
+from .text import PLAIN, missing
 
 READINGS = tuple(name for name, each in ASSUMPTIONS.items() if each.note)
 """Assumptions that are readings of the texts, not axioms about the store."""
@@ -40,6 +40,8 @@ class Stopped:
     """The change is a barrier: an entry without rows, which is put where it should not stand, and hides nothing."""
     left: str = ""
     """The field that is another one than the steps leave; empty if a step cannot happen at all."""
+    asked: frozenset[str] = frozenset()
+    """The fields that a step cannot happen for."""
 
     def __str__(self) -> str:
         if self.nearest is None:
@@ -106,7 +108,7 @@ def unacknowledged(course: Course, p: int, x: int) -> Stopped | None:
         return None
     if course.of("at", w) != p:
         return Stopped(words, ("acknowledge", (w,)), f"{w} is not at position {p}")
-    return Stopped(words, ("acknowledge", (w,)), _because(course, ("acknowledge", (w,))))
+    return _refused(course, words, ("acknowledge", (w,)))
 
 
 def _is_barrier(step: Step | None, seen: Partial) -> bool:
@@ -218,7 +220,7 @@ def _taken(course: Course, plan: Sequence[Step], seen: Partial) -> tuple[Course,
     start, steps = course, list[Step]()
     for step in plan:
         if not possible(course.state, step, sizes(course)):
-            return Stopped(_changed(start, seen), step, _because(course, step))
+            return _refused(course, _changed(start, seen), step)
         course = _after(course, step)
         steps.append(step)
     wrong = [name for name in SEEN if differs(course, seen, name)]
@@ -234,19 +236,24 @@ def _after(course: Course, step: Step) -> Course:
     return replace(course, state=after(course.state, step, sizes(course)))
 
 
-def _because(course: Course, step: Step) -> str:
-    """Why a step cannot happen."""
-    name, parameters = step
-    if name == "carry_out":
-        w, p = parameters
-        if course.of("entry", p):
-            return f"an entry of epoch {course.of('written', p)} stands there"
-        if not course.of("mine", w):
-            return f"no writer has claimed epoch {w[1:]}"
-        at = course.of("at", w)
-        stands = f"an entry of epoch {course.of('written', at)}" if course.of("entry", at) else "no entry"
-        return f"{w} cannot have got past position {at}, where {stands} stands"
-    return missing(course.state, step, sizes(course))
+def _refused(course: Course, changed: str, step: Step) -> Stopped:
+    """The run breaks off where a step cannot happen."""
+    if step[0] == "carry_out":
+        return Stopped(changed, step, _not_carried_out(course, *step[1]))
+    needed = missing(course.state, step, sizes(course))
+    assert needed is not None, step
+    asked = frozenset(each.name for each in fields_of(needed))
+    return Stopped(changed, step, f"{PLAIN.of(needed)} does not hold", asked=asked)
+
+
+def _not_carried_out(course: Course, w: str, p: int) -> str:
+    if course.of("entry", p):
+        return f"an entry of epoch {course.of('written', p)} stands there"
+    if not course.of("mine", w):
+        return f"no writer has claimed epoch {w[1:]}"
+    at = course.of("at", w)
+    stands = f"an entry of epoch {course.of('written', at)}" if course.of("entry", at) else "no entry"
+    return f"{w} cannot have got past position {at}, where {stands} stands"
 
 
 _OWN = ("send", "claim_recognised", "recover", "acknowledge", "replay")

@@ -103,12 +103,12 @@ PLAIN = Notation(
 )
 
 
-def missing(now: State, step: Step, sizes: Sizes = SIZES) -> str:
-    """Why a step cannot happen, by the first thing that it needs and that does not hold; empty if it can."""
+def missing(now: State, step: Step, sizes: Sizes = SIZES) -> Term | None:
+    """The first thing that a step needs and that does not hold; None if it can happen."""
     action = ACTIONS[step[0]]
     env = {each.args[0]: value for each, value in zip(action.parameters, step[1], strict=True)}
     failing = (each for each in parts(action.when) if not value_of(each, now, env, sizes=sizes))
-    return next((f"{PLAIN.of(each)} does not hold" for each in failing), "")
+    return next(failing, None)
 
 
 # ---- TLA+

@@ -36,6 +36,8 @@ LEFT = {
     "version": "MANIFEST-020",
 }
 """Field that is another one than the nearest step leaves -> the clause that is broken, whatever the step."""
+ASKED = {"caught_up": "CATCHUP-013"}
+"""Field that the nearest step cannot happen for -> the clause that is broken."""
 LAGS = {"A": "MANIFEST-008", "B": "MANIFEST-038", "R": "MANIFEST-008"}
 """What a flush breaks whose pointer stays before the entries that it covers: nothing at or below it is lost."""
 ANY_CHANGE = "MANIFEST-020"
@@ -46,12 +48,17 @@ def blamed(stopped: Stopped, revision: str) -> str:
     """The clause that is broken where a run breaks off."""
     if stopped.left in LEFT:
         return LEFT[stopped.left]
+    if asked := sorted(stopped.asked & ASKED.keys()):
+        return ASKED[asked[0]]
     name, given = stopped.nearest or ("", ())
     if name == "flush" and given[2] < given[1]:
         return LAGS[revision]
     return CLAUSES.get(name, ANY_CHANGE)
 
 
-def without(steps: Sequence[Step]) -> str:
-    """The clause of steps that need another reading than the strict one."""
+def without(steps: Sequence[Step], strictly: Stopped | None) -> str:
+    """The clause of steps that need another reading; ``strictly``: how the run breaks off with all readings."""
+    asked = sorted(strictly.asked & ASKED.keys()) if strictly is not None else ()
+    if asked:
+        return ASKED[asked[0]]
     return next((CLAUSES[name] for name, _ in steps if name in CLAUSES), ANY_CHANGE)

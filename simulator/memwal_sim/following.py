@@ -295,4 +295,4 @@ def _violation(told: ChangeTold, revision: Revision) -> Violation:
     if told.stopped is not None:
         return Violation(blamed(told.stopped, revision.name), REFINEMENT, str(told))
     words = f"region {told.region}: {told.strictly}; without the reading {told.without} ({told.note}) it can"
-    return Violation(without(told.steps), REFINEMENT, words)
+    return Violation(without(told.steps, told.strictly), REFINEMENT, words)

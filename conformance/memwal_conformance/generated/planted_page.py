@@ -108,10 +108,8 @@ def _machine(bugs: Sequence[Planted], kept: Kept) -> list[str]:
         "### Oracles that are the only ones to notice a bug",
         "",
         "The machine makes an oracle redundant in explorations if it notices each bug and each reading that the",
-        "oracle notices. Such an oracle stays where `memwal table verify` and the soak judge by it: they look at one",
-        "table, or at two states of it, and the machine has to see every change in between. The others stay for two",
-        "reasons: they name the clause that is broken, and a step only the one of the nearest step; and explorations",
-        "without `--refine` have no other oracle for it.",
+        "oracle notices. Such an oracle stays only where `memwal table verify` and the soak judge by it: they look at",
+        "one table, or at two states of it, and the machine has to see every change in between.",
         "",
         *table(
             ("Oracle", "It alone notices", "The machine notices all that it does", "`verify` and the soak judge by it"),

@@ -105,9 +105,12 @@ def wanting(planted: Planted, kept: Iterable[Death], root: Path = ROOT) -> dict[
     for killer in planted.killers:
         if not any(each.startswith(killer) if killer.endswith(": ") else each == killer for each in seen):
             found[killer] = "it was not seen to notice"
+    own = getattr(planted.thing, "oracle", None)
     for killer, death in seen.items():
         if death.digest != digest(planted, killer, root):
             found[killer] = "it has changed since, or what it looks at"
+        elif own and killer.startswith("oracle ") and (death.clauses is None) is not killer.endswith(f": {own}"):
+            found[killer] = "the bug has named another oracle since"
     return found
 
 

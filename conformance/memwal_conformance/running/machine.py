@@ -55,7 +55,7 @@ def history(gate: Gate, revision: str, folder: str, acknowledged: Iterable[RowsT
 def _finding(each: ChangeTold, line: str, revision: str) -> Finding:
     if each.stopped is None:
         words = f"{CHECK}: {each} ({line}) needs another reading than `{each.without}`"
-        return Finding(clauses=(blame.without(each.steps),), broken=words, ambiguity=each.note)
+        return Finding(clauses=(blame.without(each.steps, each.strictly),), broken=words, ambiguity=each.note)
     collected = each.stopped.nearest is not None and each.stopped.nearest[0] == "delete_files"
     ambiguity = BARRIERS if each.stopped.barrier else COLLECTED if collected else None
     clause = blame.blamed(each.stopped, revision)

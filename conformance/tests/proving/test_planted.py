@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 import typer
@@ -20,6 +21,7 @@ from memwal_conformance.proving.mutants import Mutant
 from memwal_conformance.proving.planted import Planted, of_mutant, register
 from memwal_conformance.proving.trials import Trial
 from memwal_conformance.registry import clauses as registry
+from memwal_sim.bugs import Bug
 from memwal_sim.evidence.kills import Noticed
 from memwal_sim.parallel import ALONE, Workers
 from memwal_sim.world import REFINEMENT
@@ -169,6 +171,19 @@ def test_who_is_asked_is_who_is_wanted_and_again_all_that_ever_noticed(monkeypat
     assert killing.asked([bug], again=False) == [(bug, ("case c.json::B",))]
     assert killing.asked([bug], again=True) == [(bug, ("oracle s/B: own", "case c.json::B"))]
     assert killing.asked([bug], again=False, survey=["case "]) == [(bug, ("case c.json::B", "case "))]
+
+
+def test_a_bug_that_names_another_oracle_is_asked_again() -> None:
+    bug = KNOWN["torn_entry"]
+    own = replace(bug, thing=replace(cast("Bug", bug.thing), oracle="another"))
+    kept = [each for each in deaths.deaths().values() if each.planted == bug.name]
+    oracles = {each.killer for each in kept if each.killer.startswith("oracle ")}
+    assert deaths.wanting(bug, kept) == {}
+    assert deaths.wanting(replace(own, killers=()), kept) == {
+        each.killer: "the bug has named another oracle since"
+        for each in kept
+        if each.killer in oracles and each.clauses is None
+    }
 
 
 def test_what_was_asked_and_did_not_notice_again_is_forgotten() -> None:

@@ -15,7 +15,7 @@ from memwal_model.histories import SPANS, steps_of
 from memwal_model.machine import ACTIONS, FIELDS, INITIAL
 from memwal_model.states import SIZES, State, Step, after, broken, inside
 from memwal_model.states import steps as steps_in
-from memwal_model.text import missing
+from memwal_model.text import PLAIN, missing
 from rich.markup import escape
 from rich.table import Table
 
@@ -104,8 +104,8 @@ def _taken(state: State, line: str) -> Iterator[tuple[Step, State]]:
             if given not in SIZES[each.sort]:
                 known = ", ".join(map(str, SIZES[each.sort]))
                 raise InvalidArgument(f"{step[0]}: {given} is no {each.sort.value}; there are {known}")
-        if reason := missing(state, step):
-            raise InvalidArgument(f"{_words(step)} cannot happen: {reason}")
+        if (needed := missing(state, step)) is not None:
+            raise InvalidArgument(f"{_words(step)} cannot happen: {PLAIN.of(needed)} does not hold")
         state = after(state, step)
         if not inside(state):
             raise InvalidArgument(f"{_words(step)}: the numbers of this small machine end here")

@@ -77,7 +77,7 @@ def of_bug(bug: Bug) -> Noticed:
     run = kill(bug).run
     found = _noticed(killing(bug), STATES_MAX)
     oracles = {name: said for name, said in found.oracles.items() if name != bug.oracle}
-    if (refined := refinement(bug)).violation is not None:
+    if bug.oracle != REFINEMENT and (refined := refinement(bug)).violation is not None:
         oracles[REFINEMENT] = f"{len(refined.trace)} steps: {refined.violation.reason.partition(': ')[2]}"
     if killed(bug, run):
         length = f"{counted(len(run.trace), 'step')}, {counted(switches(run.trace), 'switch', 'switches')}"
@@ -90,7 +90,7 @@ def refinement(bug: Bug) -> Exploration:
 
     By itself: the histories that the machine tells apart would take states from the oracles.
     """
-    study = replace(killing(bug), refine=True, only=REFINEMENT)
+    study = replace(killing(bug), only=REFINEMENT)
     with planting.planted(study.bugs):
         return explore(study.world(), replace(study.bounds, states_max=STATES_MAX), only=REFINEMENT)
 

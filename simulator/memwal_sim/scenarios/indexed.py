@@ -14,7 +14,6 @@ from memwal.index import mem_wal
 from memwal.invariants.index import catch_up_is_not_ahead_of_merging, catch_up_never_goes_back
 from memwal.maintained import base_index
 from memwal.read import scan
-from memwal.region import manifest as manifests
 from memwal.region.opening import open_writer
 from memwal.region.writer import RegionWriter
 from memwal.revisions import CONFIG_REVISION, Revision
@@ -49,7 +48,6 @@ BEGUN = History((BASE,))
 """What was written to the table before anything else."""
 SEARCH = "a search equals a scan"
 CREDIT = "an index covers what it is credited with"
-KEPT = "a generation stays until indexes cover it"
 
 
 def place(setting: ScenarioSetting) -> Workplace:
@@ -193,8 +191,6 @@ async def _audit(io: Io) -> list[Violation]:
             if not fragments <= covered(state, name)
         }
         found += _beyond(state, name, missing)
-        if name in state.mem_wal.maintained_indexes:
-            found += await _gone(io, state, name, missing)
     return found
 
 
@@ -211,17 +207,7 @@ def _lacks(name: str, region: str, generation: int) -> str:
     return f"index {name} lacks generation {generation} of region {region}, up to which it counts as caught up"
 
 
-async def _gone(io: Io, state: TableState, name: str, missing: set[tuple[Any, Any]]) -> list[Violation]:
-    found = []
-    for region, generation in sorted(missing):
-        manifest = await manifests.latest(manifests.folder(io, region), state.revision)
-        if manifest is None or all(listed.generation != generation for listed in manifest.flushed):
-            reason = f"generation {generation} was collected, and the maintained index {name} does not cover its rows"
-            found.append(Violation("CATCHUP-013", KEPT, reason, path=state.path))
-    return found
-
-
-_AUDIT = ("catch_up_never_goes_back", "catch_up_is_not_ahead_of_merging", CREDIT, KEPT)
+_AUDIT = ("catch_up_never_goes_back", "catch_up_is_not_ahead_of_merging", CREDIT)
 
 
 def audited() -> tuple[Oracle, ...]:

@@ -42,14 +42,14 @@ class Study:
     liveness: bool = False
     """Whether it is asked in every state too that everything can come to its end."""
     refine: bool = False
-    """Whether every change of the store has to be a step of the abstract machine."""
+    """Whether every change of the store has to be a step of the abstract machine; always so where that is asked for."""
 
     def world(self) -> World:
         """The world to explore, anew. Raises `InvalidArgument` if no oracle of it is called `only`."""
         world = self.scenario.build(self.setting())
         if self.liveness:
             world = replace(world, oracles=(*world.oracles, *world.liveness))
-        if self.refine:
+        if self.refine or REFINEMENT in (self.only, *(bug.oracle for bug in self.bugs)):
             world = replace(world, step=Refinement(REVISIONS[self.revision]))
         names = world.names()
         if self.only is not None and names is not None:
@@ -133,7 +133,6 @@ def recorded_in(header: Header) -> Study:
             merge=True,
         ),
         only=None if header.violation is None else header.violation.oracle,
-        refine=header.violation is not None and header.violation.oracle == REFINEMENT,
     )
 
 

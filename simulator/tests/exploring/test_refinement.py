@@ -54,7 +54,7 @@ def test_the_engine_makes_steps_of_the_machine(name, revision):
 )
 def test_a_planted_bug_makes_another(bug, nearest, tmp_path):
     (planted,) = planting.choose([bug])
-    study = replace(killing(planted), refine=True, only=REFINEMENT)
+    study = replace(killing(planted), only=REFINEMENT)
     found = carry_out(study)
     assert found.run.violation is not None
     assert found.run.violation.oracle == REFINEMENT
@@ -71,7 +71,7 @@ def test_a_planted_bug_makes_another(bug, nearest, tmp_path):
 )
 def test_what_no_step_does_breaks_a_clause_and_its_history_is_made_small(bug, clause):
     (planted,) = planting.choose([bug])
-    study = replace(killing(planted), refine=True, only=REFINEMENT)
+    study = replace(killing(planted), only=REFINEMENT)
     found = carry_out(study).run
     assert found.violation.clause == clause
     with planting.planted(study.bugs):
