@@ -74,7 +74,7 @@ class Rule:
         return step != self.but and self.only in ("", step)
 
 
-class RegionView(NamedTuple):
+class ManifestView(NamedTuple):
     """What one reading of the region manifest tells, as a process or a table version keeps it."""
 
     epoch: Field
@@ -106,9 +106,9 @@ def field(name: str, over: str, sort: Sort, words: str, initial: int | bool = 0,
     return made
 
 
-def view(name: str, over: str, words: str) -> RegionView:
+def view(name: str, over: str, words: str) -> ManifestView:
     """Declare the fields of a view of the region, over the variable ``over``."""
-    return RegionView(
+    return ManifestView(
         epoch=field(f"{name}_epoch", over, Sort.EPOCH, f"{words}: the epoch"),
         start=field(f"{name}_from", over, Sort.POSITION, f"{words}: where the WAL tail began then"),
         current=field(f"{name}_current", over, Sort.GENERATION, f"{words}: the next generation then; 0: there is none"),

@@ -6,7 +6,7 @@ keeps all of them, for any number of processes, entries, generations and version
 
 from __future__ import annotations
 
-from .form import INVARIANTS, RULES, RegionView, because, never, theorem
+from .form import INVARIANTS, RULES, ManifestView, because, never, theorem
 from .state import *
 from .terms import Term, after, forall, ite, variable
 
@@ -33,7 +33,7 @@ def _passed(w: Term, p: Term) -> Term:
     return (mine(w) > 0) & (p < at(w))
 
 
-def _was_so(by: RegionView, at: Term, g: Term, p: Term) -> Term:
+def _was_so(by: ManifestView, at: Term, g: Term, p: Term) -> Term:
     return (
         (by.epoch(at) <= epoch) & (by.start(at) <= start) & (by.current(at) <= current)
         & (by.listed(at, g) >> ((g >= 1) & (g < by.current(at))))

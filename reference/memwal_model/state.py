@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .form import Changes, RegionView, assumption, everywhere, field, view
+from .form import Changes, ManifestView, assumption, everywhere, field, view
 from .terms import Sort, Term, ite
 
 # ---- What a table is like, and how the texts are read
@@ -151,7 +151,7 @@ def by_memory(r: Term) -> Term:
     return memory_epoch(r) > 0
 
 
-def seen(by: RegionView, at: Term) -> Changes:
+def seen(by: ManifestView, at: Term) -> Changes:
     """The region manifest is read."""
     whole = everywhere(lambda g: (by.listed(at, g), listed(g)))
     return (by.epoch(at), epoch), (by.start(at), start), (by.current(at), current), whole
