@@ -23,7 +23,7 @@ class Service(Protocol):
     clock: Callable[[], float]
 
     def admit(self, connection: Connection) -> bool:
-        """Count a new connection; False: there are too many."""
+        """Count a new connection; False: there are too many. One that arrives too late is reset."""
 
     def left(self, connection: Connection) -> None:
         """A connection has ended."""
@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         raw = transport.get_extra_info("socket")
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if not self._service.admit(self):
+        if not self._service.admit(self) and not self.gone:
             self._close = True
             self._send(Refusal("SlowDown", "too many connections").reply())
 

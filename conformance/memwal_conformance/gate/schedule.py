@@ -26,7 +26,11 @@ Step = dict[str, str]
 
 
 class Stuck(MemwalError):
-    """An actor neither finished nor sent a request in time: no verdict is possible."""
+    """An actor did not end its operation in time, and no request of it is held."""
+
+    def __init__(self, actor: str, limit_s: float) -> None:
+        super().__init__(f"{actor} did not end its operation in {limit_s:g} s in which nothing held it up")
+        self.actor = actor
 
 
 class Diverged(MemwalError):
@@ -51,6 +55,8 @@ class HeldRequest:
 class _ScheduledActor:
     held: list[HeldRequest] = field(default_factory=list)
     running: int = 0
+    moved_s: float = 0.0
+    """How long it has moved since its operation began: the time in which it waited for others is not counted."""
     dead: bool = False
 
 
@@ -62,8 +68,9 @@ class Schedule:
     request through. Each waits until the actor that it has moved is idle or has a request waiting, and then until for
     ``settle_ms`` nothing more has come from it, since a client may send several at once.
 
-    ``limit_s``: how long an actor may take until it is `Stuck`. The order of the gated requests is total and is kept in
-    ``steps``; whether a foreign client sends the same ones again is up to it.
+    ``limit_s``: how long an operation may take until its actor is `Stuck`, without the time in which others move. The
+    order of the gated requests is total and is kept in ``steps``; whether a foreign client sends the same ones again is
+    up to it.
     """
 
     def __init__(
@@ -112,7 +119,10 @@ class Schedule:
                 done.set_result(result)
 
         with self._changed:
-            self._of(actor).running += 1
+            each = self._of(actor)
+            each.running += 1
+            if each.running == 1:
+                each.moved_s = 0.0
         self.steps.append({"go": actor})
         threading.Thread(target=run, name=f"gate-{actor}", daemon=True).start()
         self._settle(actor)
@@ -232,15 +242,15 @@ class Schedule:
 
     def _settle(self, actor: str) -> None:
         """Wait until ``actor`` is idle or waits itself, and nothing more comes from it."""
-        until = time.monotonic() + self._limit_s
+        began = time.monotonic()
         with self._changed:
             each = self._of(actor)
-            while True:
-                if each.dead:
-                    return
+            until = began + self._limit_s - each.moved_s
+            while not each.dead:
                 left = until - time.monotonic()
                 if not self._changed.wait_for(lambda: not each.running or bool(each.held), max(left, 0)):
-                    raise Stuck(f"{actor} neither ended its operation nor sent a request in {self._limit_s} s")
+                    raise Stuck(actor, self._limit_s)
                 seen = self._events
                 if not self._changed.wait_for(partial(self._moved_since, seen), self._settle_s):
-                    return
+                    break
+            each.moved_s += time.monotonic() - began

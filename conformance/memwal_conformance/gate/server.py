@@ -309,8 +309,7 @@ class Gate:
             self._service.exhausted = f"more than {self._service.limits.life_s} seconds of life"
         finally:
             server.close()
-            self._service.end()
-            await asyncio.sleep(0)
+            await self._service.end()
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -65,12 +65,15 @@ class GateService:
         self._bucket, self._keys, self._looking = bucket, keys, looking
         self._arrived = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._over = False
         self._until = [rule for rule in rules if rule.until is not None]
         self._until_met: dict[str, int] = {rule.label: 0 for rule in self._until}
 
     def admit(self, connection: Connection) -> bool:
-        """Count a new connection; False: there are too many."""
+        """Count a new connection; False: there are too many. One that arrives while the gate ends is reset."""
         self.connections.add(connection)
+        if self._over:
+            connection.reset()
         if len(self.connections) > self.limits.connections:
             self.exhausted = f"more than {self.limits.connections} connections"
             return False
@@ -220,12 +223,20 @@ class GateService:
         self.silenced.add(actor)
         self._happened()
 
-    def end(self) -> None:
-        """Let go of every connection and everything that waits."""
+    async def end(self) -> None:
+        """Let go of every connection and everything that waits, until all connections are closed.
+
+        A connection that has just been accepted is a task of the event loop, and has no transport yet.
+        """
+        self._over = True
         for task in list(self._tasks):
             task.cancel()
         for connection in list(self.connections):
             connection.reset()
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others)
+        while self.connections:  # noqa: ASYNC110 - the next turn of the loop closes them
+            await asyncio.sleep(0)
 
     def _happened(self) -> None:
         for watcher in list(self.watchers):

@@ -66,6 +66,9 @@ class Judged:
 class InProcess:
     """The reference adapter in this process, with an adapter process's interface; a kill drops what it holds."""
 
+    limit_s = 60.0
+    """Of races, which count the time by themselves; a call has no other limit here."""
+
     def __init__(self, revision: str, defect: str = "") -> None:
         self.made = functools.partial(handlers, defect) if defect else reference.handlers
         self.handlers = self.made()
@@ -85,6 +88,10 @@ class InProcess:
         except Exception as error:
             raise AdapterCrash(message, 1, repr(error)) from error
         return dict(protocol.accepted(message, result))
+
+    def stderr_tail(self) -> str:
+        """It writes nothing of its own."""
+        return ""
 
     def kill(self) -> bool:
         """Forget everything that is open; it was running until then."""

@@ -31,9 +31,11 @@ class Answers(Protocol):
 class PendingCall:
     """A message that was sent, in a thread that waits for its answer."""
 
-    def __init__(self, process: Answers, message: str, params: Json) -> None:
+    def __init__(self, process: Answers, message: str, params: Json, logged: int = 0) -> None:
+        """``logged``: how many requests the gate has logged until now."""
+        self.message, self.logged = message, logged
         self._answer: Future[Json] = Future()
-        self._process, self._message, self._params = process, message, params
+        self._process, self._params = process, params
         self._thread = threading.Thread(target=self._run, name=f"memwal-{message}", daemon=True)
         self._thread.start()
 
@@ -61,7 +63,7 @@ class PendingCall:
 
     def _run(self) -> None:
         try:
-            result = self._process.call(self._message, self._params)
+            result = self._process.call(self.message, self._params)
         except Exception as error:  # noqa: BLE001 - raised where the answer is asked for
             with suppress(InvalidStateError):
                 self._answer.set_exception(error)
@@ -78,8 +80,6 @@ class SentMessage:
     params: Json
     call: PendingCall | None
     """None: the answer is waited for at once, without the gate."""
-    logged: int = 0
-    """Requests that the gate had logged when it was sent."""
     overtaken: bool = False
     """Whether another writer had claimed the region of its writer when it was sent, by an open without an answer."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NoReturn
 
 from memwal.words import counted
 from memwal_sim.following import RowsTold
@@ -169,9 +170,9 @@ class ScenarioRun:
             self.claims.sent()
         call = None
         if self.testbed is not None:
-            call = PendingCall(self.actors[name], message, params)
+            call = PendingCall(self.actors[name], message, params, logged)
             self.testbed.under_way.append((name, call))
-        sent = SentMessage(step=step, params=params, call=call, logged=logged, overtaken=overtaken)
+        sent = SentMessage(step=step, params=params, call=call, overtaken=overtaken)
         if step.get("meanwhile"):
             self.log.append(f"{name} {message}: sent")
             self.sent.append(sent)
@@ -196,7 +197,7 @@ class ScenarioRun:
         step, name, message = sent.step, sent.actor, sent.step["send"]
         clauses = tuple(step.get("clauses", ()))
         try:
-            with self._counting(name, sent.logged):
+            with self._counting(name, sent.call.logged if sent.call is not None else 0):
                 answer = sent.call.result() if sent.call is not None else self.actors[name].call(message, sent.params)
         except AdapterError as error:
             self._refused(sent, error)
@@ -243,6 +244,13 @@ class ScenarioRun:
                 self.sent_meanwhile = f"\n{name} sent {counted(len(mine), 'request')} to the store meanwhile"
                 self.sent_meanwhile += f", the last of them {mine[-1].operation} {mine[-1].name}" if mine else ""
             raise
+
+    def hung(self, name: str, limit_s: float) -> NoReturn:
+        """Raise what a process raises that never answers, for the last message that an actor was sent."""
+        assert self.testbed is not None
+        call = next(call for actor, call in reversed(self.testbed.under_way) if actor == name)
+        with self._counting(name, call.logged):
+            raise AdapterTimeout(call.message, limit_s, self.actors[name].stderr_tail())
 
     def _refused(self, sent: SentMessage, error: AdapterError) -> None:
         step, name, message = sent.step, sent.actor, sent.step["send"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import gc
 import hashlib
 import io
 import socket
@@ -10,7 +12,9 @@ import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +289,35 @@ def test_a_gate_ends_by_itself_and_says_so() -> None:
         gate._thread.join(10)
         assert not gate.running
         assert "life" in gate.inconclusive
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_a_connection_that_arrives_while_the_gate_ends_is_closed(turns: int) -> None:
+    """``turns``: of the event loop, between the arrival and the end. What stays open warns, and warnings are errors."""
+    clients = _arrived(turns)
+    gc.collect()
+    for client in clients:
+        with client, suppress(ConnectionError):
+            assert client.recv(1) == b""
+
+
+def _arrived(turns: int) -> list[socket.socket]:
+    """Clients that came to a gate which is over and forgotten."""
+
+    def arrive_and_end() -> list[socket.socket]:
+        assert gate._stop is not None
+        clients = [socket.create_connection(("127.0.0.1", int(gate.endpoint[17:]))) for _ in range(3)]
+        end = gate._stop.set
+        for _ in range(turns):
+            end = partial(asyncio.get_running_loop().call_soon, end)
+        end()
+        return clients
+
+    with Gate() as gate:
+        clients = gate.call(arrive_and_end)  # in the gate's thread, so that nothing happens in between
+        gate._thread.join(10)
+        assert gate.connections == 0
+    return clients
 
 
 def test_a_gate_listens_on_loopback_only(gate: Gate) -> None:

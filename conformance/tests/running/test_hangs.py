@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,9 +17,11 @@ from memwal_conformance.adapters import suite_roles
 from memwal_conformance.adapters.process import AdapterProcess, AdapterTimeout
 from memwal_conformance.places import SUITE
 from memwal_conformance.protocol import Json, messages
+from memwal_conformance.proving import broken_survey
 from memwal_conformance.proving.broken_survey import InProcess
 from memwal_conformance.running import scenarios
 from memwal_conformance.running.cases import CaseRunner
+from memwal_conformance.running.racing import Order, one_by_one
 from memwal_conformance.verdicts import Verdict
 
 ROWS = {"$rows": [[1, "a"]]}
@@ -102,6 +107,47 @@ def test_a_process_that_is_never_ready_is_a_hang_too(cases: CaseRunner) -> None:
         "no answer to configure in 5 s",
         "one sent 0 requests to the store meanwhile",
     ]
+
+
+class StandsStill(InProcess):
+    """The reference, which after a put says nothing, or asks the store the same for ever, until it is killed."""
+
+    limit_s = 5.0
+
+    def __init__(self, *, asks: bool) -> None:
+        super().__init__("B")
+        self.asks, self.killed = asks, threading.Event()
+
+    def call(self, message: str, params: Json) -> Json:
+        answer = super().call(message, params)
+        if message == "writer.put":
+            began = time.monotonic()
+            while not self.killed.wait(0 if self.asks else self.limit_s) and time.monotonic() < began + self.limit_s:
+                super().call("inspect", {"table": self.table})
+            raise AdapterTimeout(message, self.limit_s, "")
+        self.table = params.get("table", "")
+        return answer
+
+    def kill(self) -> bool:
+        self.killed.set()
+        return super().kill()
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_an_actor_of_a_race_that_never_answers_is_a_hang_and_the_one_that_waits_for_it_is_not(
+    asks: bool, cases: CaseRunner
+) -> None:
+    def start(name: str) -> AdapterProcess:
+        return cast(AdapterProcess, StandsStill(asks=asks)) if name == "two" else broken_survey.actor("B")
+
+    race = scenarios.load(SUITE / "scenarios" / "gate" / "two_writers_in_any_order.json")
+    order = Order(name="one stops at 1", make=partial(one_by_one, ["one", "two"], 0))
+    raced = replace(cases, start=start)._raced(race, order)
+    assert raced.result.verdict is Verdict.HANG, raced.result.text
+    first, second, *_ = raced.result.text.splitlines()
+    assert first == "no answer to writer.put in 5 s"
+    assert re.fullmatch(r"two sent [\d,]+ requests? to the store meanwhile, the last of them \w+ \S+", second), second
+    assert raced.steps[-1] != {"go": "one"}, raced.steps
 
 
 def test_every_message_about_a_table_is_asked() -> None:
