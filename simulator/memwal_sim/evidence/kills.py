@@ -38,7 +38,7 @@ class TurnedReading:
         """What is to be explored."""
         (bug,) = planting.choose([self.bug])
         turned = replace(bug, readings={self.reading: False}, replaced={}, revision=self.revision)
-        return replace(killing(turned), only=None)
+        return replace(killing(turned), only=None, refine=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
