@@ -35,17 +35,19 @@ class Language:
 
 
 PYTHON = Language("Python", (), (sys.executable, "{source}/adapter.py"))
-NODE_JS = Language("Node.js", ("node",), ("node", "{source}/adapter.mjs"))
-GO = Language("Go", ("go",), ("{built}/adapter",), ("go", "build", "-o", "{built}/adapter", "{source}/adapter.go"))
+NODE_JS = Language("Node.js", ("node --version",), ("node", "{source}/adapter.mjs"))
+GO = Language(
+    "Go", ("go version",), ("{built}/adapter",), ("go", "build", "-o", "{built}/adapter", "{source}/adapter.go")
+)
 RUST = Language(
     "Rust",
-    ("rustc",),
+    ("rustc --version",),
     ("{built}/adapter",),
     ("rustc", "--edition", "2021", "-O", "-D", "warnings", "-o", "{built}/adapter", "{source}/adapter.rs"),
 )
 JAVA = Language(
     "Java",
-    ("java", "javac"),
+    ("java --version", "javac --version"),
     ("java", "-XX:TieredStopAtLevel=1", "-cp", "{built}", "Adapter"),
     ("javac", "--release", "17", "-Xlint:all,-serial", "-Werror", "-d", "{built}", "{source}/Adapter.java"),
 )
@@ -61,9 +63,11 @@ def folder_of(language: Language) -> Path:
 
 def ready(language: Language, source: Path, built: Path) -> list[str]:
     """The command of a skeleton, which is built for it; skips where the machine has no tools for the language."""
-    for tool in language.tools:
-        if shutil.which(tool) is None:
-            pytest.skip(f"there is no {tool} on this machine")
+    for asked in map(str.split, language.tools):
+        if shutil.which(asked[0]) is None:
+            pytest.skip(f"there is no {asked[0]} on this machine")
+        if subprocess.run(asked, capture_output=True, timeout=60, check=False).returncode:
+            pytest.skip(f"the {asked[0]} of this machine does not run")  # a proxy without a toolchain behind it
     places = {"source": source, "built": built}
     if language.build:
         build = [word.format(**places) for word in language.build]
