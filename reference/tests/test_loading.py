@@ -52,6 +52,15 @@ def test_a_list_of_notes_loads_no_simulator() -> None:
     assert modules & {"lance.dataset", "memwal_sim.scenarios", "memwal_sim.traces", "memwal.api.table"} == set()
 
 
+@pytest.mark.parametrize("words", [("clauses", "list"), ("clauses", "show", "WAL-001"), ("notes", "show", "AMB-24")])
+def test_looking_at_clauses_and_notes_loads_nothing_that_explores_or_runs_a_suite(words: tuple[str, ...]) -> None:
+    modules = loaded(command("conformance", *words))
+    assert "memwal_conformance.registry.clauses" in modules
+    rooms = {".".join(name.split(".")[:2]) for name in modules}
+    assert rooms & {"memwal_sim.exploring", "memwal_sim.workloads", "lance.dataset"} == set()
+    assert "memwal_conformance.running.runner" not in modules
+
+
 def test_all_names_of_the_interface_are_there() -> None:
     import memwal.api
 

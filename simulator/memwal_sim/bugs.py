@@ -68,14 +68,17 @@ class Bug:
         return _named, (self.name,)
 
 
-def load(folder: Path | None = None) -> dict[str, Bug]:
+def load(folder: Path | None = None, about: str = "") -> dict[str, Bug]:
     """All bugs below ``folder`` (default: the project's) by name, in the order of groups and names.
 
-    Raises `InvalidArgument` with the file for one that defines no bug, and for a bug that is malformed or there twice.
+    ``about``: only files that name this are read. Raises `InvalidArgument` with the file for one that defines no bug,
+    and for a bug that is malformed or there twice.
     """
     found: dict[str, Bug] = {}
     root = folder or places.faults() / "bugs"
     for path in sorted([*root.rglob("*.py"), *root.rglob("readings.toml")]):
+        if about not in path.read_text("utf-8"):
+            continue
         for bug in [_of_code(path)] if path.suffix == ".py" else _of_data(path):
             if bug.name in found:
                 raise InvalidArgument(f"{path}: there is another planted bug {bug.name!r}")

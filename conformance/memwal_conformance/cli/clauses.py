@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from memwal.cli.terminal import entries, tell
+from memwal.cli.terminal import entries, say, tell
 from memwal.errors import InvalidArgument, check_name
+from memwal.words import counted
 from memwal_sim.cli.terminal import FOUND, USAGE, Json, mistakes_are_usage, print_json, stdout
 
 if TYPE_CHECKING:
@@ -62,17 +63,16 @@ def list_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List clauses."""
-    from ..generated.clause_matrix import figures
-    from ..proving.remembering import coverages_kept
+    """List clauses, by the record of what was noticed; `check` sees whether the record is stale."""
+    from ..proving.coverage import recorded
 
     _say_if_installed()
     with usage():
         wanted = {"group": group.upper(), "level": level.upper(), "status": status, "revision": revision, "kind": kind}
-        chosen = choose(coverages_kept(), {name: value for name, value in wanted.items() if value})
+        chosen = choose(recorded(), {name: value for name, value in wanted.items() if value})
         chosen = [each for each in chosen if ways in (None, each.ways)]
     if as_json:
-        print_json([as_dict(each) for each in chosen])
+        print_json([_registered(each) for each in chosen])
         return
     entries(
         (
@@ -81,7 +81,8 @@ def list_(
         )
         for each in chosen
     )
-    stdout.print(figures(chosen), highlight=False, soft_wrap=True)
+    tested, checked = (sum(each.status == "tested" for each in chosen), sum(each.mutation_checked for each in chosen))
+    say(f"{counted(len(chosen), 'clause')}: {tested} tested, {checked} mutation-checked")
 
 
 @app.command()
@@ -89,12 +90,12 @@ def show(
     clause: Annotated[str, typer.Argument(metavar="CLAUSE", help="Its id, such as FENCE-003.")], as_json: Json = False
 ) -> None:
     """Show one clause and all the evidence for it."""
-    from ..proving.remembering import coverage_kept
+    from ..proving.coverage import coverage_of
     from ..registry.texts import links
 
     _say_if_installed()
     with usage():
-        found = coverage_kept(clause)
+        found = coverage_of(clause)
     if as_json:
         print_json(as_dict(found))
         return
@@ -148,7 +149,7 @@ def matrix(
 @app.command()
 def check(seeds: Seeds = None) -> None:
     """Check everything that has to hold: statuses, names, generated pages, and digests of texts if given."""
-    from ..proving.remembering import in_checkout
+    from ..registry.clauses import in_checkout
 
     if not in_checkout():
         raise InvalidArgument("`clauses check` compares tests, mutants and pages: run it in a checkout of the project")
@@ -173,7 +174,7 @@ def check(seeds: Seeds = None) -> None:
 
 
 def _say_if_installed() -> None:
-    from ..proving.remembering import in_checkout
+    from ..registry.clauses import in_checkout
 
     if not in_checkout():
         tell("tests and mutants are in the project's sources: without a checkout the statuses leave them out")
@@ -207,7 +208,16 @@ def _values(each: ClauseCoverage) -> dict[str, tuple[str, ...]]:
 
 
 def as_dict(each: ClauseCoverage) -> dict[str, Any]:
-    """One clause as JSON."""
+    """One clause with all the evidence for it, as JSON."""
+    return _registered(each) | {
+        "code": list(each.code),
+        "cases": list(each.cases),
+        "end_to_end": list(each.end_to_end),
+    }
+
+
+def _registered(each: ClauseCoverage) -> dict[str, Any]:
+    """One clause as JSON: what is in the registry, with its tests and what is planted."""
     from ..registry.texts import links
 
     clause = each.clause
@@ -225,10 +235,7 @@ def as_dict(each: ClauseCoverage) -> dict[str, Any]:
         "status": each.status,
         "reason": clause.reason,
         "mutation_checked": each.mutation_checked,
-        "code": list(each.code),
         "tests": list(each.tests),
-        "cases": list(each.cases),
-        "end_to_end": list(each.end_to_end),
         "ways": each.ways,
         "planted": [
             {"name": p.name, "kind": p.kind, "what": p.what, "where": p.where, "noticed": p.dead} for p in each.planted

@@ -86,7 +86,7 @@ def show(
         "what the engine does": (found.resolution,),
         "proposed wording": (found.wording,) if found.wording else (),
         "readings": [field for field, of in switches().items() if of == found.id],
-        "hazard shown by": hazards().get(found.id, ()),
+        "hazard shown by": hazards(found.id).get(found.id, ()),
         "more": (f"{PAGE.name}, section {found.id}",) if found.severity == "critical" else (),
     }
     for what, lines in told.items():

@@ -98,13 +98,16 @@ def _listed(places_: Sequence[str]) -> str:
     return "; ".join(places_) or "no clause of the registry"
 
 
-def hazards() -> Evidence:
-    """Note -> the planted bugs that read it the dangerous way, each with the scenario in which it is found."""
+def hazards(about: str = "AMB-") -> Evidence:
+    """Note -> the planted bugs that read it the dangerous way, each with the scenario in which it is found.
+
+    ``about``: with what the ids of the notes begin.
+    """
     folder = places.faults()
-    histories = recorded.wanted(folder)
+    histories = recorded.wanted(folder, about)
     found: dict[str, list[str]] = {}
-    for name, bug in sorted(load_bugs(folder / "bugs").items()):
-        if bug.clause.startswith("AMB-") and name in histories:
+    for name, bug in sorted(load_bugs(folder / "bugs", about).items()):
+        if bug.clause.startswith(about) and name in histories:
             if not histories[name].exists():
                 raise InvalidArgument(f"the planted bug {name} has no recorded history yet: run `memwal docs gallery`")
             history = histories[name].relative_to(folder.parent).as_posix()

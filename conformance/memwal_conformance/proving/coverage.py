@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +18,7 @@ from memwal.errors import InvalidArgument, check_name
 
 from ..registry.clauses import Clause, clauses, implemented, marked, status_of
 from ..registry.texts import CLAUSES, Text, texts
-from . import evidence
 from .deaths import Death, by_name, deaths, fresh
-from .end_to_end import end_to_end
 from .planted import Planted, register
 
 
@@ -88,39 +86,74 @@ def named() -> Named:
 
     Raises `InvalidArgument` for a wrong registry or marker, ImportError if the engine cannot be imported.
     """
+    from .evidence import cited
+
     planted = ways(register(), by_name(deaths()))
-    return Named(code=implemented(), tests=marked(), cases=evidence.cited(), planted=planted)
+    return Named(code=implemented(), tests=marked(), cases=cited(), planted=planted)
 
 
 @functools.cache
 def coverages() -> tuple[ClauseCoverage, ...]:
     """All clauses, in the order of the registry. Raises what `named` does."""
-    code, tests, cases, broken = named().code, named().tests, named().cases, named().planted
+    return tuple(_covered(clause, named()) for clause in clauses())
+
+
+def coverage_of(id_: str) -> ClauseCoverage:
+    """The clause called ``id_``, with the evidence for it alone. Raises `InvalidArgument` if there is none."""
+    from .evidence import cited
+
+    known, wanted = {each.id: each for each in clauses()}, id_.upper()
+    check_name("clause", wanted, known)
+    broken = {name: each for name, each in register().items() if wanted in each.clauses}
+    mine = Named(
+        code=implemented(),
+        tests=marked(about=wanted),
+        cases=cited(about=wanted),
+        planted=ways(broken, by_name(deaths())),
+    )
+    return _covered(known[wanted], mine)
+
+
+def recorded() -> tuple[ClauseCoverage, ...]:
+    """All clauses by their markers and the record of deaths: for a list, which waits for nothing.
+
+    Whether a death is stale is not asked, and neither code nor cases of the suite are looked for.
+    """
+    tests, broken = marked(), ways(register(), by_name(deaths()), lambda _, kept: kept)
     return tuple(
         ClauseCoverage(
             clause=clause,
             status=status_of(clause, tests),
-            code=code.get(clause.id, ()),
             tests=tests.get(clause.id, ()),
-            cases=cases.get(clause.id, ()),
-            end_to_end=end_to_end(tests.get(clause.id, ()), cases.get(clause.id, ())),
             planted=broken.get(clause.id, ()),
         )
         for clause in clauses()
     )
 
 
-def coverage_of(id_: str) -> ClauseCoverage:
-    """The clause called ``id_``. Raises `InvalidArgument` if there is none."""
-    known = {each.clause.id: each for each in coverages()}
-    check_name("clause", id_.upper(), known)
-    return known[id_.upper()]
+def _covered(clause: Clause, names: Named) -> ClauseCoverage:
+    from .end_to_end import end_to_end
+
+    tests, cases = names.tests.get(clause.id, ()), names.cases.get(clause.id, ())
+    return ClauseCoverage(
+        clause=clause,
+        status=status_of(clause, names.tests),
+        code=names.code.get(clause.id, ()),
+        tests=tests,
+        cases=cases,
+        end_to_end=end_to_end(tests, cases),
+        planted=names.planted.get(clause.id, ()),
+    )
 
 
-def ways(known: Mapping[str, Planted], kept: Mapping[str, Sequence[Death]]) -> dict[str, tuple[Way, ...]]:
+def ways(
+    known: Mapping[str, Planted],
+    kept: Mapping[str, Sequence[Death]],
+    good: Callable[[Planted, Sequence[Death]], Sequence[Death]] = fresh,
+) -> dict[str, tuple[Way, ...]]:
     """Clause or note id -> what breaks it on purpose and says so, sorted; ``kept`` as `deaths.by_name` gives it.
 
-    An invalid vector breaks no implementation, and is none.
+    ``good``: which of them count. An invalid vector breaks no implementation, and is none.
     """
     found: dict[str, set[Way]] = {}
     for planted in known.values():
@@ -128,7 +161,7 @@ def ways(known: Mapping[str, Planted], kept: Mapping[str, Sequence[Death]]) -> d
             continue
         noticed = [
             (death.killer, id_)
-            for death in fresh(planted, kept.get(planted.name, ()))
+            for death in good(planted, kept.get(planted.name, ()))
             for id_ in (planted.clauses if death.clauses is None else {*planted.clauses}.intersection(death.clauses))
             if not death.lives
         ]

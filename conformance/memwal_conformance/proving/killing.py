@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memwal_sim import bugs, parallel
-from memwal_sim.evidence import kills
+from memwal_sim.evidence import kills, turned
 from memwal_sim.parallel import ALONE, Workers
 
 from . import broken_survey, deaths
@@ -105,7 +105,7 @@ def _explored(planted: Planted, killers: Sequence[str]) -> list[Death]:
     wanted = {place_in(killer) for killer in killers if killer.startswith("oracle ")}
     if isinstance(planted.thing, bugs.Bug):
         return _of_oracles(planted, kills.of_bug(planted.thing)) if wanted else []
-    chosen = [each for each in kills.alone(bugs.load()) if each.reading == planted.name] if wanted else []
+    chosen = [each for each in turned.alone(bugs.load()) if each.reading == planted.name] if wanted else []
     noticed = (
         kills.of_reading(each)
         for each in chosen

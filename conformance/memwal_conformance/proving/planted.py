@@ -16,22 +16,22 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memwal.errors import InvalidArgument, check_name
 from memwal.revisions import Interpretation
 from memwal_sim import bugs, places
-from memwal_sim.evidence import kills
+from memwal_sim.evidence import turned
 from memwal_sim.process import ENGINE_CLAUSE
-from memwal_sim.scenarios import scenario as told
 
-from .. import vectors
 from ..places import SUITE, vector_files
 from ..registry.clauses import ROOT, switches
-from ..running import scenarios
-from .defects import DEFECTS, Defect
+from ..vectors import case as vectors
 from .footing import footing
 from .mutants import Mutant, definitions, mutants
+
+if TYPE_CHECKING:
+    from .defects import Defect
 
 KINDS = {
     "reading": "an open question of the texts, answered the dangerous way",
@@ -71,14 +71,14 @@ class Planted:
                 return mutant.parts(root)
             case bugs.Bug() as bug:
                 return [*_of_bug(bug, root / self.file), *_originals(bug.replaced), *_looking_at(bug.readings)]
-            case Defect() as defect:
-                own = [each for each in (defect.plant, *defect.replaced.values()) if inspect.isfunction(each)]
-                return [*map(inspect.getsource, own), *_originals(defect.replaced)]
             case vectors.Vector() as vector:
                 files = sorted(each for each in vector.folder.rglob("*") if each.is_file())
                 return [hashlib.sha256(each.read_bytes()).hexdigest() for each in files]
             case None:
                 return [self.name, *_looking_at([self.name])]
+            case defect:
+                own = [each for each in (defect.plant, *defect.replaced.values()) if inspect.isfunction(each)]
+                return [*map(inspect.getsource, own), *_originals(defect.replaced)]
 
     def asks(self, killer: str) -> bool:
         """Whether ``killer`` may notice it: an oracle where it is looked for, and of a bug any case of the suite."""
@@ -98,6 +98,8 @@ def stands_on(killer: str, root: Path = ROOT) -> Sequence[str]:
     if by == "test":
         return footing(root, name).sources
     if by == "oracle":
+        from memwal_sim.scenarios import scenario as told
+
         return [told.text(name.partition("/")[0])]
     file = SUITE / name.partition("::")[0]
     if not file.is_file():
@@ -109,6 +111,8 @@ def stands_on(killer: str, root: Path = ROOT) -> Sequence[str]:
 def _described(file: Path) -> str:
     if file.name == "case.json":
         return file.read_text("utf-8")
+    from ..running import scenarios
+
     return json.dumps(scenarios.load(file).described, sort_keys=True)
 
 
@@ -153,7 +157,7 @@ def _readings() -> Iterator[Planted]:
     notes, known = switches(), bugs.load(places.faults() / "bugs")
     about = {field.name: field for field in fields(Interpretation)}
     places_of: dict[str, list[str]] = {}
-    for alone in kills.alone(known):
+    for alone in turned.alone(known):
         places_of.setdefault(alone.reading, []).append(place_of(known[alone.bug].scenario, alone.revision))
     for name in about:
         if name in places_of:
@@ -189,6 +193,8 @@ def _bugs() -> Iterator[Planted]:
 
 
 def _adapters() -> Iterator[Planted]:
+    from .defects import DEFECTS
+
     for name, defect in DEFECTS.items():
         yield Planted(
             name=name,

@@ -244,11 +244,17 @@ def implemented() -> dict[str, tuple[str, ...]]:
     return {id_: names for id_, names in sorted(ours.items()) if names}
 
 
-def marked(root: Path = ROOT, folders: Iterable[str] = TESTS) -> dict[str, tuple[str, ...]]:
+def in_checkout(root: Path = ROOT) -> bool:
+    """Whether the project's sources are around the package: tests and mutants are there, and nowhere else."""
+    return (root / "reference" / "tests").is_dir()
+
+
+def marked(root: Path = ROOT, folders: Iterable[str] = TESTS, about: str = "") -> dict[str, tuple[str, ...]]:
     """Clause or note id -> ``<file>::<test>`` of every test that carries ``@pytest.mark.clause(<id>, …)``, sorted.
 
     Counts markers on test functions, on test classes, in ``pytestmark``, and in the parameters of ``parametrize``.
-    A test that is skipped or expected to fail proves nothing and is left out. Raises `InvalidArgument` with file and
+    ``about``: only files that name this one are read. A test that is skipped or expected to fail proves nothing and is
+    left out. Raises `InvalidArgument` with file and
     line for a marker that is on no test or whose arguments are not literal texts.
     """
     found: dict[str, set[str]] = {}
@@ -256,16 +262,16 @@ def marked(root: Path = ROOT, folders: Iterable[str] = TESTS) -> dict[str, tuple
     for path in sorted(paths):
         name = path.relative_to(root).as_posix()
         source = path.read_text("utf-8")
-        if "mark.clause" not in source:
+        if "mark.clause" not in source or about not in source:
             continue
-        for id_, test in _markers(name, ast.parse(source, name)):
+        for id_, test in _markers(name, source):
             found.setdefault(id_, set()).add(f"{name}::{test}")
     return {id_: tuple(sorted(tests)) for id_, tests in sorted(found.items())}
 
 
-def _markers(file: str, module: ast.Module) -> Iterator[tuple[str, str]]:
+def _markers(file: str, source: str) -> Iterator[tuple[str, str]]:
     """Pairs of clause id and test; a test of a class is ``Class::test``."""
-    seen: set[ast.Call] = set()
+    module, seen = ast.parse(source, file), set[ast.Call]()
 
     def ids(nodes: Iterable[ast.AST]) -> list[str]:
         marks = [n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Call) and _is_mark(n.func, "clause")]
@@ -290,6 +296,8 @@ def _markers(file: str, module: ast.Module) -> Iterator[tuple[str, str]]:
                 yield from inside or ((id_, prefix + node.name) for id_ in own + mine if node.bases)
 
     yield from walk(module.body, "", [])
+    if source.count("mark.clause") == len(seen):
+        return  # each one is on a test, and the rest of the file need not be looked through
     for node in ast.walk(module):
         if isinstance(node, ast.Call) and _is_mark(node.func, "clause") and node not in seen:
             raise InvalidArgument(f"{file}:{node.lineno}: this clause marker is on no test")

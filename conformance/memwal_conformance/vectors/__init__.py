@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from memwal_conformance.protocol import AdapterError, Hello, Json
-from memwal_conformance.verdicts import Finding
+from memwal.lazy import loader
 
-from . import objects, tables
-from .case import REVISIONS, BadCase, Vector, load
-from .comparing import UNORDERED, difference
+if TYPE_CHECKING:
+    from .asking import WHOLE_TABLES, Call, configured, messages, missing, run
+    from .case import REVISIONS, BadCase, Vector, load
+    from .comparing import UNORDERED, difference
+
+__getattr__ = loader(__name__, {
+    "asking": ("WHOLE_TABLES", "Call", "configured", "messages", "missing", "run"),
+    "case": ("REVISIONS", "BadCase", "Vector", "load"),
+    "comparing": ("UNORDERED", "difference"),
+})  # fmt: skip
 
 __all__ = [
     "REVISIONS",
@@ -26,58 +31,3 @@ __all__ = [
     "missing",
     "run",
 ]
-
-WHOLE_TABLES = tuple(tables.DIRECTIONS)
-"""Directions that are about a table, which an implementation is given a copy of."""
-Call = Callable[[str, Json], Json]
-"""Sends a message and gives its result, or raises `AdapterError`."""
-
-
-def messages(vector: Vector, direction: str) -> tuple[str, ...]:
-    """The messages that a direction of a vector needs."""
-    if direction in tables.MESSAGES:
-        return tables.MESSAGES[direction]
-    if direction == "eval" or vector.kind in ("legacy", "bloom"):
-        return (f"eval.{vector.kind}",)
-    return (f"eval.{direction}",)
-
-
-def missing(vector: Vector, direction: str, hello: Hello) -> list[str]:
-    """What a direction of a vector needs and an adapter does not claim, or claims to do without."""
-    needed = messages(vector, direction)
-    return [
-        *(message for message in needed if not hello.answers(message)),
-        *(f"{message} {vector.kind}" for message in needed if f"{message} {vector.kind}" in hello.without),
-    ]
-
-
-def configured(vector: Vector, hello: Hello) -> str:
-    """The revision that an adapter is configured with for a vector: any for revision 0."""
-    return hello.revisions[0] if vector.revision == "0" else vector.revision
-
-
-def run(vector: Vector, direction: str, call: Call, served: tables.Served = tables.copied) -> Finding:
-    """Ask and compare. Raises what ``call`` raises for anything but an error reply.
-
-    A note of the vector covers the outcomes that it names, which are asked for then; any other answer is wrong.
-    ``served``: where a vector's table is copied to.
-    """
-    broken = _asked(vector, direction, call, served)
-    note = None
-    if broken is not None:
-        others = [replace(vector, **outcome) for outcome in vector.outcomes]
-        open_to = [other for other in others if direction not in tables.DIRECTIONS or direction in other.expected]
-        if any(_asked(other, direction, call, served) is None for other in open_to):
-            note = vector.ambiguity
-    chosen = vector.chosen if broken is None else None
-    return Finding(clauses=vector.clauses, broken=broken, ambiguity=note, chosen=chosen)
-
-
-def _asked(vector: Vector, direction: str, call: Call, served: tables.Served) -> str | None:
-    try:
-        if direction in tables.DIRECTIONS:
-            return tables.ask(vector, direction, call, served)
-        broken: str | None = objects.DIRECTIONS[direction](vector, call)
-    except AdapterError as error:
-        return f"refused: {error}"
-    return broken

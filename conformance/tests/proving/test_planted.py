@@ -136,10 +136,7 @@ def test_a_bug_has_to_be_seen_by_the_suite_or_to_say_why_it_is_not(monkeypatch: 
         assert (complaint not in "\n".join(found)) is right, (unseen, seen)
 
 
-def test_a_thing_counts_for_its_own_clauses_and_of_these_for_those_that_its_killer_names(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(coverage, "fresh", lambda _planted, kept: [each for each in kept if each.said != "stale"])
+def test_a_thing_counts_for_its_own_clauses_and_of_these_for_those_that_its_killer_names() -> None:
     bug = one("bug", kind="bug", clauses=("WAL-001", "AMB-24"))
     known = {"bug": bug, "old": one("old"), "vector": one("vector", kind="vector")}
     kept = {
@@ -152,7 +149,7 @@ def test_a_thing_counts_for_its_own_clauses_and_of_these_for_those_that_its_kill
         "old": [death(known["old"], said="stale")],
         "vector": [death(known["vector"])],
     }
-    found = coverage.ways(known, kept)
+    found = coverage.ways(known, kept, lambda _, kept: [each for each in kept if each.said != "stale"])
     assert {id_: [(each.name, each.where, each.dead) for each in ways] for id_, ways in found.items()} == {
         "AMB-24": [("bug", "oracle s/B: own", True)],
         "WAL-001": [("bug", "case c.json::B", True), ("bug", "oracle s/B: own", True)],

@@ -17,7 +17,7 @@ from memwal.errors import InvalidArgument
 from memwal_conformance import matrix
 from memwal_conformance.cli import commands
 from memwal_conformance.generated import clause_matrix, notes
-from memwal_conformance.proving import coverage, evidence, remembering
+from memwal_conformance.proving import coverage, evidence
 from memwal_conformance.proving.coverage import ClauseCoverage, Way
 from memwal_conformance.proving.end_to_end import end_to_end
 from memwal_conformance.registry import clauses as registry
@@ -122,6 +122,15 @@ def test_no_clause_is_excluded_and_tested_at_once() -> None:
     tests = registry.marked()
     statuses = {registry.status_of(clause, tests) for clause in registry.clauses()}
     assert statuses <= {"tested", "open", "excluded", "ambiguous", "unheld"}
+
+
+def test_what_is_shown_of_one_clause_and_listed_of_all_is_what_the_whole_says() -> None:
+    whole = {each.clause.id: each for each in coverage.coverages()}
+    for id_ in ("WAL-001", "fence-003", "GC-010", "INDEX-017"):  # the first by included steps, too
+        assert coverage.coverage_of(id_) == whole[id_.upper()]
+    for each in coverage.recorded():
+        full = whole[each.clause.id]
+        assert (each.status, each.ways, each.tests) == (full.status, full.ways, full.tests), each.clause.id
 
 
 def test_the_page_of_clauses_is_up_to_date() -> None:
@@ -422,7 +431,8 @@ def run(*words: str) -> tuple[int, str]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, registered: tuple[ClauseCoverage, ...]) -> None:
     """The command sees the registry of the test."""
-    monkeypatch.setattr(remembering, "coverages_kept", lambda: registered)
+    monkeypatch.setattr(coverage, "recorded", lambda: registered)
+    monkeypatch.setattr(coverage, "_covered", lambda clause, _: {each.clause: each for each in registered}[clause])
     monkeypatch.setattr(coverage, "named", lambda: coverage.Named(code={}, tests={}, cases={}, planted={}))
     monkeypatch.setattr(coverage, "coverages", lambda: registered)
 

@@ -9,9 +9,8 @@ asked. What is looked at is bounded by states, not by time, so that every proces
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
-from memwal.revisions import REVISIONS, Interpretation
 from memwal.words import counted
 
 from .. import bugs as planting
@@ -20,25 +19,10 @@ from ..exploring.exploration import Exploration, Move
 from ..exploring.explorer import explore
 from ..traces.study import Study, kill, killed, killing
 from ..world import REFINEMENT
+from .turned import TurnedReading
 
 STATES_MAX = 6_000
 """States that are looked at for oracles that a bug does not name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnedReading:
-    """One reading that is turned, and where what comes of it is looked for."""
-
-    reading: str
-    bug: str
-    """A planted bug that turns it; with its scenario and faults."""
-    revision: str
-
-    def study(self) -> Study:
-        """What is to be explored."""
-        (bug,) = planting.choose([self.bug])
-        turned = replace(bug, readings={self.reading: False}, replaced={}, revision=self.revision)
-        return replace(killing(turned), only=None, refine=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +37,16 @@ class Noticed:
     """How much was explored."""
 
 
-def alone(known: Mapping[str, Bug]) -> tuple[TurnedReading, ...]:
-    """Every reading in the scenarios of the bugs that turn it, under every revision, in the order of the fields."""
-    found: dict[tuple[str, str, str], TurnedReading] = {}
-    for field in fields(Interpretation):
-        for bug in known.values():
-            for revision in REVISIONS if field.name in bug.readings else ():
-                one = TurnedReading(reading=field.name, bug=bug.name, revision=revision)
-                found.setdefault((field.name, bug.scenario, revision), one)
-    return tuple(found.values())
-
-
 def of_reading(turned: TurnedReading, states_max: int = STATES_MAX) -> Noticed:
     """Explore a reading that is turned alone."""
-    return _noticed(turned.study(), states_max)
+    return _noticed(study(turned), states_max)
+
+
+def study(turned: TurnedReading) -> Study:
+    """What is to be explored for it."""
+    (bug,) = planting.choose([turned.bug])
+    alone = replace(bug, readings={turned.reading: False}, replaced={}, revision=turned.revision)
+    return replace(killing(alone), only=None, refine=True)
 
 
 def of_bug(bug: Bug) -> Noticed:

@@ -8,7 +8,6 @@ from memwal.errors import InvalidArgument
 
 from .. import places
 from ..bugs import Bug, load
-from ..traces.study import kill
 from ..traces.trace import dumps, load_header
 
 AREAS = {"spec": "region", "search": "read"}
@@ -17,15 +16,18 @@ WITHOUT = ("canary",)
 """Groups whose histories need not be seen."""
 
 
-def wanted(folder: Path) -> dict[str, Path]:
-    """Bug -> the file with its history: the one that has it below ``folder``, or the one that is to have it."""
+def wanted(folder: Path, about: str = "") -> dict[str, Path]:
+    """Bug -> the file with its history: the one that has it below ``folder``, or the one that is to have it.
+
+    ``about``: only of bugs whose file names this.
+    """
     known: dict[str, Path] = {}
     for path in sorted((folder / "recorded").rglob("*.jsonl")):
         for name in load_header(path).bugs:
             known.setdefault(name, path)
     return {
         name: known.get(name, folder / "recorded" / AREAS.get(bug.group, bug.group) / f"{name}.jsonl")
-        for name, bug in load(folder / "bugs").items()
+        for name, bug in load(folder / "bugs", about).items()
         if bug.group not in WITHOUT
     }
 
@@ -35,6 +37,8 @@ def record(bug: Bug, path: Path) -> int:
 
     Raises `InvalidArgument` if the bug is not found by its oracle.
     """
+    from ..traces.study import kill
+
     before = load_header(path) if path.exists() else None
     title, description = (bug.title, f"{bug.what} {bug.why}") if before is None else (before.title, before.description)
     trace = kill(bug, title=title, description=description).trace

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from memwal_sim.bugs import Bug, choose, load
 from memwal_sim.evidence import kills
-from memwal_sim.evidence.kills import TurnedReading
+from memwal_sim.evidence.turned import TurnedReading, alone
 from memwal_sim.exploring.exploration import Move
 from memwal_sim.outcomes import Fate
 from memwal_sim.world import REFINEMENT
@@ -35,7 +35,7 @@ def test_a_bug_that_breaks_another_clause_than_it_says_is_not_killed_by_its_orac
 
 def test_every_reading_is_explored_in_the_scenarios_of_the_bugs_that_turn_it_under_every_revision() -> None:
     known = {"one": of_one("one", "claim_barrier"), "two": of_one("two", "stop_on_taken_position", "claim_barrier")}
-    found = kills.alone(known)
+    found = alone(known)
     assert [(each.reading, each.bug, each.revision) for each in found] == [
         (reading, bug, revision)
         for reading, bug in (("stop_on_taken_position", "two"), ("claim_barrier", "one"))
