@@ -12,11 +12,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
-from referencing import Registry, Resource
+if TYPE_CHECKING:  # an adapter is checked by the suite, and does not load this
+    from jsonschema import Draft202012Validator
 
 VERSION = "1"
 """Version of the protocol, answered by ``hello``."""
@@ -82,11 +81,6 @@ def _files() -> dict[str, Json]:
 
 
 @functools.cache
-def _registry() -> Registry[Any]:
-    return Registry().with_resources([(schema["$id"], Resource.from_contents(schema)) for schema in _files().values()])
-
-
-@functools.cache
 def messages() -> dict[str, Message]:
     """All messages by name, in the order of the documentation."""
     found = [
@@ -112,8 +106,17 @@ def roles_of(sent: Iterable[str]) -> tuple[str, ...]:
 @functools.cache
 def validator(reference: str) -> Draft202012Validator:
     """Validator of one definition, such as ``urn:memwal:writer.put#/$defs/params``."""
+    from jsonschema import Draft202012Validator
+
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$ref": reference}
     return Draft202012Validator(schema, registry=_registry())
+
+
+@functools.cache
+def _registry() -> Any:
+    from referencing import Registry, Resource
+
+    return Registry().with_resources([(schema["$id"], Resource.from_contents(schema)) for schema in _files().values()])
 
 
 def schema_file(title: str) -> Json:
@@ -123,6 +126,8 @@ def schema_file(title: str) -> Json:
 
 def problem(reference: str, value: object) -> str | None:
     """Why ``value`` does not match the definition: the place and the reason, in one line; None if it does."""
+    from jsonschema.exceptions import best_match
+
     try:
         error = best_match(validator(reference).iter_errors(value))
     except RecursionError:

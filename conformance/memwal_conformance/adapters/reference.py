@@ -14,7 +14,6 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import lance
 import memwal
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +32,7 @@ from memwal.errors import (
     WriterStopped,
 )
 from memwal.index.spec_requests import FieldRequest, SpecRequest
+from memwal.lazy import light
 from memwal.read.scan import ReadRaced
 from memwal.revisions import REVISIONS
 
@@ -165,6 +165,8 @@ def table_create(state: ReferenceState, params: Json) -> Json:
         profile=state.profile,
     )
     if indexes := params.get("indexes", []):
+        import lance  # takes longer to load than all the rest, and few tables have an index
+
         dataset = lance.dataset(params["table"], storage_options=state.storage)
         for index in indexes:
             base_indexes.build(dataset, index)
@@ -379,4 +381,5 @@ def main(made: Callable[[ReferenceState], dict[str, Handler]] = handlers) -> Non
 
 
 if __name__ == "__main__":
+    light(frames=False)
     main()

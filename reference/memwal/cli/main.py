@@ -7,10 +7,7 @@ import os
 import signal
 import sys
 from gc import set_threshold
-from importlib.abc import Loader
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,6 +29,7 @@ from memwal.cli import (
     write,
 )
 from memwal.cli.terminal import tell
+from memwal.lazy import light
 
 _INTERRUPTED = 128 + signal.SIGINT
 """With which Typer ends a command that was interrupted, without a word."""
@@ -66,50 +64,12 @@ for module in (write, look, scan, merge, catch_up, gc, verify, repair, specs, mi
     module.register(app)
 
 
-class _NoFrames:
-    """Keeps pandas out of the engine's commands: PyArrow loads it with its first array, which takes 0.2 s."""
-
-    def find_spec(self, name: str, *_: object) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("commands of `memwal table` make no frames", name=name)
-
-
-class _Lance(ModuleType):
-    """Pylance, whose own ``__init__`` runs when one of its names is used."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name != "__version__":
-            raise AttributeError(name)
-        self.__class__ = ModuleType  # type: ignore[assignment]
-        whole = PathFinder.find_spec(self.__name__)
-        assert whole is not None
-        assert whole.loader is not None
-        whole.loader.exec_module(self)
-        return getattr(self, name)
-
-
-class _LanceLater(Loader):
-    """Lets commands import ``lance.file`` without all of pylance, which takes 0.2 s."""
-
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        found = PathFinder.find_spec(name) if name == "lance" else None
-        if found is not None:
-            found.loader = self
-        return found
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _Lance(spec.name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Nothing yet: see `_Lance`."""
-
-
 def main() -> None:
     """Run the command line; exit codes are those of `memwal.cli.endings`, and 130 when interrupted."""
     set_threshold(100_000)  # what is imported lives as long as the process: looking for garbage in it takes a tenth
     command = groups.command_of(sys.argv[1:])
     own = command in {each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands}
-    sys.meta_path[:0] = [_NoFrames(), _LanceLater()] if own else [_LanceLater()]
+    light(frames=not own)
     guard.enter(command, tell)
     try:
         app()
