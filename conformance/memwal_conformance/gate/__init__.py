@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .history import Acknowledgement, CrashState, CrashStates
     from .limits import GateLimits
     from .log import LogEntry, RequestFate
-    from .probe import NotAtomic, probe
+    from .probing import NotAtomic, probe
     from .replies import Answer, Half, Reply, Unanswered
     from .requests import GateRequest
     from .schedule import Diverged, Schedule, Stuck
@@ -65,7 +65,7 @@ __getattr__ = loader(
             "LogEntry",
             "RequestFate",
         ),
-        "probe": (
+        "probing": (
             "NotAtomic",
             "probe",
         ),
