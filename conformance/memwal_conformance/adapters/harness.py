@@ -60,11 +60,7 @@ class Harness:
     """Whether adapters that can are to tell of their requests to the store."""
     start_s: float | None = None
     """How long a process may take to start and say hello; None: as long as any message."""
-    spare: int = 0
-    """Processes that are started ahead of need, so that none is waited for after another one was killed."""
     _hello: Hello | None = None
-    _warm: list[AdapterProcess] = field(default_factory=list)
-    """Processes that have been started and were asked nothing yet."""
     _idle: list[AdapterProcess] = field(default_factory=list)
     """Processes that said hello and have nothing to do."""
     _shared: AdapterProcess | None = None
@@ -84,7 +80,7 @@ class Harness:
 
     def actor(self, name: str, revision: str) -> AdapterProcess:
         """A configured process with nothing open: an idle one, or a new one."""
-        process = self._idle.pop() if self._idle else self._fresh(name)
+        process = self._idle.pop() if self._idle else self._greeted(self._launch(name))
         process.actor = name
         self._configure(process, revision)
         return process
@@ -107,18 +103,8 @@ class Harness:
         for process in [*self._idle, self._shared]:
             if process is not None:
                 process.end()
-        for process in self._warm:
-            process.kill()
-        self._warm.clear()
         self._idle.clear()
         self._shared = None
-
-    def _fresh(self, name: str) -> AdapterProcess:
-        """A process that was never used; others are started for the next ones."""
-        process = self._warm.pop(0) if self._warm else self._launch(name)
-        while len(self._warm) < self.spare:
-            self._warm.append(self._launch("spare"))
-        return self._greeted(process)
 
     def _greeted(self, process: AdapterProcess) -> AdapterProcess:
         hello = process.greet(self.start_s)

@@ -22,4 +22,4 @@ def explored(
     """The adapter of ``command``; ``helpers`` play the roles that it does not claim. Close it."""
     own = NATIVE if command[-1] == versions.MODULE else {}
     start_s = max(limit_s, START_S)
-    return Harness(command, limit_s, {**own, **settings}, roles_by=helpers, start_s=start_s, spare=1)
+    return Harness(command, limit_s, {**own, **settings}, roles_by=helpers, start_s=start_s)

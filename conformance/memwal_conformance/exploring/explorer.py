@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,19 +13,23 @@ from itertools import pairwise
 from typing import Any
 
 from memwal.errors import InvalidArgument
-from memwal.words import counted
 
 from ..adapters.harness import Harness
 from ..adapters.process import BROKEN
 from ..gate import CrashState, LogEntry
 from . import orders, plans
+from .agenda import Agenda
+from .covered import Covered
 from .findings import ForeignFinding, Notebook, heading
 from .judging import Recoverer, StateLook, Symptom, of_run
 from .lives import WRITES, ForeignLife
-from .living import Lived, Start, in_order, live, started
+from .living import Lived, in_order, live
 from .orders import InOrder, Touched
 from .plans import ALONE, Plan
+from .starting import Start, started
 
+NEW = 3
+"""Crash states that are judged behind a fault, of those that are unlike all before; the others wait for their turn."""
 RANDOM = 50
 """Random orders of a life, when all orders within the bound are done."""
 END = "end"
@@ -38,49 +41,6 @@ UNLISTED = ("data/", "transactions/")
 
 
 @dataclass(slots=True)
-class Covered:
-    """What was done to one life."""
-
-    missing: str = ""
-    """Why it was not run at all."""
-    states: int = 0
-    faults: int = 0
-    faults_done: int = 0
-    faults_idle: int = 0
-    """Of these, those whose request did not come, or whose run came to a limit."""
-    idle: int = 0
-    """Plans whose rule never acted, and runs that came to a limit: they show nothing."""
-    orders: int = 0
-    orders_done: int = 0
-    random_done: int = 0
-    both: int = 0
-    both_done: int = 0
-    """Of one fault and one preemption."""
-    decisions: int = 0
-
-    def words(self, actors: int) -> str:
-        """What was covered, as a sentence says it."""
-        if self.missing:
-            return f"not run: {self.missing}"
-        complete = self.faults and self.faults_done == self.faults
-        one = f"complete for one fault ({self.faults})" if complete else f"{self.faults_done} of {self.faults} faults"
-        if self.faults_idle:
-            one += f", {self.faults_idle} of which did not come about"
-        found = [one, f"{self.states} crash states"]
-        if actors > 1:
-            all_ = self.orders_done == self.orders and self.orders
-            found.append(f"all {self.orders} orders" if all_ else f"{self.orders_done} of {self.orders} orders or more")
-        if self.both_done:
-            found.append(f"{self.both_done} of {self.both} pairs of a fault and a preemption")
-        if self.random_done:
-            chance = orders.chance_of(actors, self.decisions)
-            found.append(f"{self.random_done} random orders, each with a chance of {chance:.2g} at least")
-        if self.idle:
-            found.append(f"{counted(self.idle, 'run')} showed nothing")
-        return ", ".join(found)
-
-
-@dataclass(slots=True)
 class _Job:
     """A life under exploration."""
 
@@ -88,26 +48,26 @@ class _Job:
     start: Start | None = None
     touched: Touched | None = None
     covered: Covered = field(default_factory=Covered)
-    faults: deque[Plan] = field(default_factory=deque)
-    orders: deque[Plan] = field(default_factory=deque)
+    agenda: Agenda = field(default_factory=Agenda)
     single: tuple[Plan, ...] = ()
     """Faults of one request, those left out that are carried out late."""
-    both: deque[Plan] = field(default_factory=deque)
+    alone: Lived | None = None
+    """The undisturbed run."""
     random: int = 0
     usual: ForeignFinding | None = None
     """What the life shows without any fault."""
 
-    def next(self, turn: int, seed: int) -> Plan | None:
-        """The plan of its ``turn``-th run: of eight five faults, two orders, and one fault in an order."""
-        queues = [self.faults, self.orders, self.both]
-        first = {3: self.orders, 6: self.orders, 7: self.both}.get(turn % 8, self.faults)
-        for queue in sorted(queues, key=lambda each: each is not first):
-            if queue:
-                return queue.popleft()
-        if len(self.life.actors) > 1 and self.random < RANDOM:
-            self.random += 1
-            return orders.at_random(self.random, seed, self.covered.decisions)
-        return None
+    @property
+    def ready(self) -> bool:
+        """Whether plans of it can be run."""
+        return self.start is not None and not self.covered.missing
+
+    def at_random(self, seed: int) -> Plan | None:
+        """One more random order, if the life has several actors and is not at its last one."""
+        if len(self.life.actors) == 1 or self.random == RANDOM:
+            return None
+        self.random += 1
+        return orders.at_random(self.random, seed, self.covered.decisions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +78,8 @@ class _Shown:
     symptoms: list[Symptom]
     states: int
     """Crash states that were judged."""
+    left_out: int
+    """Those that were not, since nothing like them had been judged."""
     drive: InOrder | None
     """What chose the order; None: the operations ran one after another."""
 
@@ -143,7 +105,11 @@ class ForeignExploration:
     runs: int = 0
     unconfirmed: int = 0
     _judged: dict[StateLook, tuple[Symptom, ...]] = field(default_factory=dict)
+    _alone_first: deque[_Job] = field(init=False)
+    _done: Counter[str] = field(default_factory=Counter)
+    """Kind of plan -> how many were begun."""
     _begun: int = 0
+    _running: int = 0
     _until: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -157,13 +123,13 @@ class ForeignExploration:
         self.jobs = [_Job(life) for life in self.lives]
         for job in self.jobs:
             job.covered.missing = ", ".join(job.life.missing(hello))
+        self._alone_first = deque(job for job in self.jobs if not job.covered.missing)
 
     def run(self) -> None:
         """Explore until the time is over or nothing is left."""
         self._until = time.monotonic() + self.seconds
-        work = self._work()
         with ThreadPoolExecutor(len(self.harnesses)) as pool:
-            for done in [pool.submit(self._worker, harness, work) for harness in self.harnesses]:
+            for done in [pool.submit(self._worker, harness) for harness in self.harnesses]:
                 done.result()
 
     @property
@@ -171,44 +137,54 @@ class ForeignExploration:
         """Life -> what was covered of it, in words."""
         return {job.life.name: job.covered.words(len(job.life.actors)) for job in self.jobs}
 
-    def _work(self) -> Iterator[tuple[_Job, Plan] | None]:
-        """Each life alone first, then plans of all lives in turn; None: nothing yet, others are at it."""
-        alive = [job for job in self.jobs if not job.covered.missing]
-        yield from ((job, ALONE) for job in alive)
-        for turn in itertools.count():
-            if not alive:
-                return
-            for job in list(alive):
-                while job.start is None and not job.covered.missing:
-                    yield None
-                plan = None if job.covered.missing else job.next(turn, self.seed)
-                if plan is None:
-                    alive.remove(job)
-                else:
-                    yield job, plan
+    def _following(self) -> tuple[_Job, Plan] | str | None:
+        """Each life alone first, then of all plans of all lives the best; None: nothing yet, others are at it."""
+        if self._begun == self.most:
+            return END
+        if self._alone_first:
+            return self._alone_first.popleft(), ALONE
+        ready = [job for job in self.jobs if job.ready]
+        ways = [(best, job) for job in ready if (best := job.agenda.best(self._done))]
+        if ways:
+            (_, _, kind), job = min(ways, key=lambda way: way[0][:2])
+            self._done[kind] += 1
+            return job, job.agenda.take(kind)
+        if self._running:
+            return None
+        return next(((job, plan) for job in ready if (plan := job.at_random(self.seed))), END)
 
-    def _worker(self, harness: Harness, work: Iterator[tuple[_Job, Plan] | None]) -> None:
+    def _worker(self, harness: Harness) -> None:
         recoverer = Recoverer(harness, self.revision, self._judged)
         while time.monotonic() < self._until and (self.enough is None or len(self.notebook.findings) < self.enough):
             with self._lock:
-                following = END if self._begun == self.most else next(work, END)
-                self._begun += isinstance(following, tuple)
+                following = self._following()
+                counts = isinstance(following, tuple)
+                self._begun += counts
+                self._running += counts
             if following is END:
                 break
             if following is None:
                 time.sleep(WAIT_S)
                 continue
             assert not isinstance(following, str)
-            job, plan = following
+            try:
+                self._carried_out(recoverer, *following)
+            finally:
+                recoverer.close()
+                with self._lock:
+                    self._running -= 1
+
+    def _carried_out(self, recoverer: Recoverer, job: _Job, plan: Plan) -> None:
+        try:
             if plan is ALONE:
                 self._alone(recoverer, job)
             else:
-                try:
-                    self._planned(recoverer, job, plan)
-                except BROKEN as error:  # before the life began: it showed nothing
-                    job.covered.idle += 1
-                    self.say(f"{job.life.name}, {plan.words}: not run: {str(error).splitlines()[0]}")
-        recoverer.close()
+                self._planned(recoverer, job, plan)
+        except BROKEN as error:  # before the life began: it showed nothing
+            if plan is ALONE and not job.covered.idle:
+                self._alone_first.append(job)
+            job.covered.idle += 1
+            self.say(f"{job.life.name}, {plan.words}: not run: {str(error).splitlines()[0]}")
 
     def _alone(self, recoverer: Recoverer, job: _Job) -> None:
         """The run without faults: its crash states, the faults that it gives, and the first order."""
@@ -221,13 +197,15 @@ class ForeignExploration:
         if (why := _nothing_done(shown.lived)) and not shown.symptoms:
             job.covered.missing = why
             return
-        found = plans.faults(shown.lived.log, job.life.actors)
+        found = plans.faults(shown.lived)
         job.covered.faults = len(found)
-        job.faults.extend(found)
+        job.agenda.add(plans.crashes(shown.lived, list(crash_states(shown.lived, ALONE))[:-1]))
+        job.agenda.add(found)
+        job.alone = shown.lived
         job.single = tuple(plan for plan in found if len(plan.rules) == 1 and not plan.waits)
         if len(job.life.actors) > 1:
             job.touched = Touched.of(shown.lived.log, job.life.actors)
-            job.orders.append(orders.plan_of({}))
+            job.agenda.add([orders.plan_of({}, kind=f"of {job.life.name}", rank=orders.FIRST)])
             job.covered.orders = 1
         self._noted(recoverer, job, start, ALONE, shown)
         job.start = start  # last: from here on others take plans of it
@@ -237,9 +215,13 @@ class ForeignExploration:
         shown = self._shown(recoverer, job, job.start, plan, job.life)
         covered, drive = job.covered, shown.drive
         with self._lock:
-            if drive is None:
-                covered.faults_done += 1
+            if plan.crash is not None:
+                pass
+            elif drive is None:
+                covered.faults_done += not shown.left_out
                 covered.faults_idle += bool(shown.lived.inconclusive)
+                if shown.left_out:
+                    job.agenda.add([plans.with_all_crashes(plan)])
             elif plan.rules:
                 covered.both_done += 1
             elif plan.random:
@@ -248,7 +230,7 @@ class ForeignExploration:
                 covered.orders_done += 1
                 new = list(orders.further(plan, drive.decisions, self.preemptions))
                 covered.orders += len(new)
-                job.orders.extend(new)
+                job.agenda.add(new)
                 if not plan.switches:
                     self._pair(job, [each for each in new if not drive.decisions[min(each.switches or {})].free])
                 covered.decisions = max(covered.decisions, len(drive.decisions))
@@ -257,30 +239,44 @@ class ForeignExploration:
 
     def _pair(self, job: _Job, interrupting: Sequence[Plan]) -> None:
         """Every single fault with every single preemption, in an order by chance: there are more than a budget has."""
-        found = [orders.plan_of(one.switches or {}, fault) for one in interrupting for fault in job.single]
+        found = [
+            orders.plan_of(one.switches or {}, fault, kind=one.kind) for one in interrupting for fault in job.single
+        ]
         random.Random(self.seed).shuffle(found)
-        job.both.extend(found)
+        job.agenda.add(found)
         job.covered.both = len(found)
 
     def _shown(
-        self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, life: ForeignLife, until: str = ""
+        self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, life: ForeignLife, until: Symptom | None = None
     ) -> _Shown:
         """A run of ``life``, which is the job's or a part of it, and what is wrong with it and its crash states.
 
-        ``until``: words of a symptom behind which nothing more is judged.
+        ``until``: a symptom behind which nothing more is judged.
         """
+        if plan.crash is not None and until is None:
+            assert job.alone is not None
+            state = job.alone.states[plan.crash]
+            return _Shown(job.alone, recoverer.after(job.alone, state), 1, 0, None)
         drive = InOrder(plan, job.touched) if plan.ordered else None
         lived = live(recoverer.harness, self.revision, life, start, plan.rules, drive or in_order)
         with self._lock:
             self.runs += 1
         symptoms = [each for each in of_run(lived) if not (each.oracle == "hang" and plan.waits)]
-        states = 0
-        for state in crash_states(lived, plan):
-            if until in (each.words for each in symptoms):
+        states = left_out = 0
+        most = NEW if until is None and not plan.whole else None
+        if plan is ALONE:
+            most = 1
+        for state in _most_telling(lived, plan, until):
+            if until is not None and until.words in (each.words for each in symptoms):
                 break
+            fresh = not recoverer.knows(lived, state)
+            if fresh and most == 0:
+                left_out += 1
+                continue
             symptoms += recoverer.after(lived, state)
             states += 1
-        return _Shown(lived, symptoms, states, drive)
+            most = most - 1 if fresh and most else most
+        return _Shown(lived, symptoms, states, left_out, drive)
 
     def _noted(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, shown: _Shown) -> None:
         """Group what is wrong; what is new is believed when it is seen again, and made small."""
@@ -325,7 +321,7 @@ class ForeignExploration:
         """The run again, and then without operations, as long as it shows the same; None: it does not even once."""
 
         def same(life: ForeignLife) -> _Shown | None:
-            shown = self._shown(recoverer, job, start, plan, life, head.words if life is not job.life else "")
+            shown = self._shown(recoverer, job, start, plan, life, head)
             return shown if any(each.words == head.words for each in shown.symptoms) else None
 
         small = same(job.life)
@@ -361,6 +357,13 @@ def crash_states(lived: Lived, plan: Plan) -> Iterator[CrashState]:
         if state.order >= first and not together and not plan.ordered:
             yield state
     yield last
+
+
+def _most_telling(lived: Lived, plan: Plan, until: Symptom | None) -> list[CrashState]:
+    """The crash states, those first that show most: of a symptom its own, then the last one, then from the first on."""
+    *states, last = crash_states(lived, plan)
+    wanted = [state for state in states if until is not None and state.order == until.order]
+    return [*wanted, last, *(state for state in states if state not in wanted)]
 
 
 def _unlisted(entry: LogEntry) -> bool:

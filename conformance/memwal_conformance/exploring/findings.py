@@ -161,10 +161,10 @@ class Notebook:
 
 
 def _decoded(head: Symptom, lived: Lived, state: CrashState, revision: str) -> list[str]:
-    if head.oracle not in ORACLES:
+    if head.oracle not in ORACLES or not lived.region_ids:
         return []
-    region = f"/{lived.region_id}/"
-    mine = {name: data for name, data in state.contents.objects.items() if region in name}
+    regions = [f"/{each}/" for each in lived.region_ids if each in head.detail] or [f"/{lived.region_ids[0]}/"]
+    mine = {name: data for name, data in state.contents.objects.items() if regions[0] in name}
     return list(lines_of(mine, revision))
 
 

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from memwal import paths
 from memwal.words import counted
 from memwal_sim.histories.history import History
-from memwal_sim.store import dump
 
 from .. import cells
 from ..adapters.harness import Harness
@@ -35,7 +31,10 @@ from ..protocol import Json
 from ..running import oracle
 from ..running.testbed import FOLDER
 from ..sentences import without_names
-from .living import KEY, Lived, leave, limits_of, unexplained
+from .copies import StateCopy, copied
+from .living import Lived, unexplained
+from .starting import configured, limits_of
+from .tables import KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +80,8 @@ def of_run(lived: Lived) -> Iterator[Symptom]:
     for read in unexplained(lived):
         why = "a scan found rows that no order of the writes gives"
         yield Symptom(oracle="answer", words=why, detail=f"{why}: {dict(read.rows)}", clauses=("PLAN-002",), order=0)
+    for wrong in lived.wrong_answers:
+        yield Symptom(oracle="answer", words=wrong.words, detail=wrong.detail, clauses=wrong.clauses, order=0)
     for ended in lived.ended:
         kind, _, _ = ended.partition(" ")
         yield Symptom(oracle=kind, words=ended, detail=ended, clauses=(), order=0)
@@ -102,7 +103,7 @@ def look_of(lived: Lived, state: CrashState) -> StateLook:
     objects = Counter((name_of(_bare(name)), _kept(name, data)) for name, data in state.contents.objects.items())
     calls = tuple((call.name, call.outcome, repr(call.rows)) for call in lived.at(state).calls)
     life = lived.life
-    return life.append_only, life.memtable_rows, lived.region_id, frozenset(objects.items()), calls
+    return life.append_only, life.memtable_rows, lived.region_ids, frozenset(objects.items()), calls
 
 
 def _bare(name: str) -> str:
@@ -142,10 +143,6 @@ def _limit(rows: int | None) -> str:
     return "no limit of the MemTable" if rows is None else f"a MemTable of {counted(rows, 'row')}"
 
 
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108 - folders of random names
-"""Where folders are in memory, if there is such a place: a crash state is written, judged, and gone."""
-
-
 @dataclass(slots=True)
 class Recoverer:
     """A fresh process for each crash state: one process of the adapter, which is configured anew each time."""
@@ -155,6 +152,10 @@ class Recoverer:
     judged: dict[StateLook, tuple[Symptom, ...]] = field(default_factory=dict)
     """What has been judged already; several may share it."""
     _process: AdapterProcess | None = None
+
+    def knows(self, lived: Lived, state: CrashState) -> bool:
+        """Whether a state like this one has been judged."""
+        return look_of(lived, state) in self.judged
 
     def after(self, lived: Lived, state: CrashState) -> list[Symptom]:
         """What is wrong after a crash in ``state``."""
@@ -169,28 +170,26 @@ class Recoverer:
         history = lived.at(state)
         own = lived.life.memtable_rows
         for rows in (own, OTHER_ROWS if own is None else None):
-            with tempfile.TemporaryDirectory(prefix="memwal-crash-", dir=MEMORY, ignore_cleanup_errors=True) as scratch:
-                dump(state.contents, Path(scratch))
-                root = Path(scratch) / FOLDER
+            with copied(state.contents, self.revision) as copy:
                 if rows == own:
-                    found += self._stored(lived, history, state, root, "stored")
-                found += self._reopened(lived, history, state, root, rows)
+                    found += self._stored(lived, history, state, copy, "stored")
+                found += self._reopened(lived, history, state, copy, rows)
             if found:
                 break  # the other limit has nothing to say about what is wrong without it
         return found
 
     def _reopened(
-        self, lived: Lived, history: History, state: CrashState, root: Path, rows: int | None
+        self, lived: Lived, history: History, state: CrashState, copy: StateCopy, rows: int | None
     ) -> Iterator[Symptom]:
         """By a process that recovers under this limit of the MemTable."""
         other = rows != lived.life.memtable_rows
         try:
-            for each in self._recovered(lived, history, state, root, rows):
+            for each in self._recovered(lived, history, state, copy, rows):
                 told = f"{each.detail} (recovered with {_limit(rows)})" if other else each.detail
                 yield replace(each, detail=told, other_limits=other)
         except BROKEN as error:
             self._end()
-            text = str(error).splitlines()[0].replace(str(root), FOLDER)  # its place is another each time
+            text = str(error).splitlines()[0].replace(str(copy.root), FOLDER)  # its place is another each time
             words = f"a fresh process cannot recover the region: {without_names(text)}"
             yield Symptom(
                 oracle="recovery",
@@ -212,11 +211,13 @@ class Recoverer:
             self._process.kill()
             self._process = None
 
-    def _stored(self, lived: Lived, history: History, state: CrashState, root: Path, where: str) -> Iterator[Symptom]:
+    def _stored(
+        self, lived: Lived, history: History, state: CrashState, copy: StateCopy, where: str
+    ) -> Iterator[Symptom]:
         """Structure, and the rows that the judge reads."""
         key = () if lived.life.append_only else KEY
         try:
-            store = judged.read(root, self.revision, key)
+            store = judged.read(copy.root, self.revision, key, copy.storage)
             for result in structure.run(store):
                 for fault in result.broken:
                     yield Symptom(
@@ -251,30 +252,34 @@ class Recoverer:
             )
 
     def _recovered(
-        self, lived: Lived, history: History, state: CrashState, root: Path, rows: int | None
+        self, lived: Lived, history: History, state: CrashState, copy: StateCopy, rows: int | None
     ) -> Iterator[Symptom]:
         """By a writer that opens the region, and after its close. Raises what a broken adapter raises."""
         life = lived.life
-        if not lived.region_id or not list(root.glob(f"_mem_wal/{lived.region_id}/manifest/*.binpb")):
+        regions = [each for each in lived.region_ids if list(copy.root.glob(f"_mem_wal/{each}/manifest/*.binpb"))]
+        if not regions:
             return
         if self._process is None:
             self._process = self.harness.actor("recoverer", self.revision)
         process, hello = self._process, self.harness.hello()
-        leave(process, self.harness, self.revision, life)
-        asked = {"table": str(root), "region_id": lived.region_id, **limits_of(rows)}
-        writer = process.call("writer.open", asked)["writer"]
+        asked = configured(self.harness, self.revision, life)
+        process.call("configure", asked | copy.asked)
+        opened = [{"table": copy.table, "region_id": each, **limits_of(rows)} for each in regions]
+        writers = [process.call("writer.open", each)["writer"] for each in opened]
         scans = hello.answers("reader.scan") and not life.append_only
         if scans:
-            beside: Json = {} if "reader.scan writers" in hello.without else {"writers": [writer]}
-            yield from self._compared(history, _scanned(process, root, beside), state, "recovered")
-        process.call("writer.close", {"writer": writer})
-        yield from self._stored(lived, history, state, root, "flushed")
+            beside: Json = {} if "reader.scan writers" in hello.without else {"writers": writers}
+            yield from self._compared(history, _scanned(process, copy.table, beside), state, "recovered")
+        for writer in writers:
+            process.call("writer.close", {"writer": writer})
+        copy.changed()
+        yield from self._stored(lived, history, state, copy, "flushed")
         if scans:
-            yield from self._compared(history, _scanned(process, root, {}), state, "flushed")
+            yield from self._compared(history, _scanned(process, copy.table, {}), state, "flushed")
 
 
-def _scanned(process: AdapterProcess, root: Path, beside: Json) -> list[dict[str, Any]]:
-    reader = process.call("reader.open", {"table": str(root), "consistency": "strong"})["reader"]
+def _scanned(process: AdapterProcess, place: str, beside: Json) -> list[dict[str, Any]]:
+    reader = process.call("reader.open", {"table": place, "consistency": "strong"})["reader"]
     return table.plain(cells.to_table(process.call("reader.scan", {"reader": reader, **beside})["rows"]))
 
 

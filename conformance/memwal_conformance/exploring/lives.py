@@ -24,35 +24,51 @@ class Verb(StrEnum):
     OPEN = "open"
     PUT = "put"
     AGAIN = "again"
+    REPLACE = "replace"
+    TWICE = "twice"
     DELETE = "delete"
     FILL = "fill"
     FLUSH = "flush"
     CLOSE = "close"
     SCAN = "scan"
+    ASK = "ask"
     MERGE = "merge"
+    INDEX = "index"
     COLLECT = "collect"
     SNAPSHOT = "snapshot"
     BASE = "base"
+    UPDATE = "update"
+    REMOVE = "remove"
     COMPACT = "compact"
 
 
-WRITES = (Verb.PUT, Verb.AGAIN, Verb.DELETE, Verb.FILL)
+WRITES = (Verb.PUT, Verb.AGAIN, Verb.REPLACE, Verb.TWICE, Verb.DELETE, Verb.FILL)
+BASE_WRITES = (Verb.BASE, Verb.UPDATE, Verb.REMOVE)
+"""Those of a user who knows nothing of MemWAL."""
 SENT: Mapping[Verb, tuple[str, ...]] = {
     Verb.OPEN: ("writer.open",),
     Verb.PUT: ("writer.put",),
     Verb.AGAIN: ("writer.put",),
+    Verb.REPLACE: ("writer.put",),
+    Verb.TWICE: ("writer.put",),
     Verb.DELETE: ("writer.delete",),
     Verb.FILL: ("writer.put",),
     Verb.FLUSH: ("writer.flush_memtable",),
     Verb.CLOSE: ("writer.close",),
     Verb.SCAN: ("reader.open", "reader.scan"),
+    Verb.ASK: ("reader.open", "reader.scan"),
     Verb.MERGE: ("merge.run",),
+    Verb.INDEX: ("catchup.run",),
     Verb.COLLECT: ("gc.run",),
     Verb.SNAPSHOT: ("snapshot.run",),
     Verb.BASE: ("base.write",),
+    Verb.UPDATE: ("base.write",),
+    Verb.REMOVE: ("base.write",),
     Verb.COMPACT: ("base.write",),
 }
 """Messages of the adapter that an operation needs."""
+KEYLESS = {Verb.OPEN, Verb.PUT, Verb.FILL, Verb.FLUSH, Verb.CLOSE, Verb.COLLECT, Verb.SNAPSHOT}
+"""What is done to a table without keys, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +77,10 @@ class LifeStep:
 
     actor: str
     verb: Verb
+    region: int = 1
 
     def __str__(self) -> str:
-        return f"{self.actor} {self.verb}"
+        return f"{self.actor} {self.verb}" + (f" {self.region}" if self.region > 1 else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +96,10 @@ class ForeignLife:
     """The first claim makes the region; otherwise it is there, with one claim and nothing else."""
     memtable_rows: int | None = None
     """Limit of the MemTable, for writers and for the one that recovers."""
+    regions: int = 1
+    """More than one: the table has so many buckets of its key, each a region."""
+    indexed: bool = False
+    """The table has vectors, and an index of each column."""
 
     @property
     def actors(self) -> tuple[str, ...]:
@@ -98,14 +119,25 @@ class ForeignLife:
         needed = {message for step in self.steps for message in SENT[step.verb]} | {"table.create", "writer.close"}
         if self.new_region and "writer.open new_region_id" in hello.without:
             needed.add("writer.open new_region_id")
+        needed |= {name for name, wanted in self._of_tables().items() if wanted and name in hello.without}
         claimed = {name for name in needed if name in _MESSAGES_OF_LIVES and hello.answers(name)}
         storage = [] if "s3" in hello.capabilities else ["s3"]
         return sorted(needed - claimed) + storage
+
+    def _of_tables(self) -> dict[str, bool]:
+        """What its table needs of the messages that make and open it -> whether it does."""
+        several = self.regions > 1
+        return {
+            "table.create region_fields": several,
+            "writer.open values": several,
+            "table.create indexes": self.indexed,
+        }
 
     def to_json(self) -> dict[str, object]:
         """As a finding keeps it."""
         found: dict[str, object] = {"name": self.name, "about": self.about, "steps": written(self.steps)}
         options = {"append_only": self.append_only, "new_region": self.new_region, "memtable_rows": self.memtable_rows}
+        options |= {"regions": self.regions if self.regions > 1 else None, "indexed": self.indexed}
         return found | {name: value for name, value in options.items() if value}
 
 
@@ -121,16 +153,16 @@ def steps_of(text: str, where: str) -> tuple[LifeStep, ...]:
     """A program from its text. Raises `InvalidArgument` that begins with ``where``."""
     found = []
     for each in filter(None, (part.strip() for part in text.split(","))):
-        actor, _, verb = each.partition(" ")
-        if not actor.isidentifier() or not verb:
-            raise InvalidArgument(
-                f"{where}: {each!r} is no operation: write an actor and what it does, such as 'w put'"
-            )
+        actor, verb, region, *more = [*each.split(), "", ""]
+        region = region or "1"
+        if not actor.isidentifier() or not verb or any(more) or region not in "123456789":
+            examples = "write an actor and what it does, such as 'w put', and the region if there are several"
+            raise InvalidArgument(f"{where}: {each!r} is no operation: {examples}")
         try:
             check_name("operation", verb, list(Verb))
         except InvalidArgument as error:
             raise InvalidArgument(f"{where}: {error}") from None
-        found.append(LifeStep(actor, Verb(verb)))
+        found.append(LifeStep(actor, Verb(verb), int(region)))
     actors = {step.actor for step in found}
     if not 1 <= len(actors) <= ACTORS_MOST:
         raise InvalidArgument(f"{where}: a life has one to {ACTORS_MOST} actors, this one has {len(actors)}")
@@ -152,6 +184,8 @@ def _life(name: str, table: DataTable) -> ForeignLife:
         append_only=table.take("append_only", bool, default=False),
         new_region=table.take("new_region", bool, default=False),
         memtable_rows=rows,
+        regions=table.take("regions", int, default=1),
+        indexed=table.take("indexed", bool, default=False),
     )
     table.close()
     if wrong := _wrong(life):
@@ -190,8 +224,12 @@ def drawn(count: int, seed: int) -> tuple[ForeignLife, ...]:
 
 def _wrong(life: ForeignLife) -> str:
     verbs = {step.verb for step in life.steps}
-    if life.append_only and verbs & {Verb.AGAIN, Verb.DELETE, Verb.SCAN, Verb.MERGE}:
-        return "an append-only table has no keys to write again, to delete, to scan or to merge by"
+    if life.append_only and verbs - KEYLESS:
+        return f"an append-only table has no keys for {', '.join(sorted(verbs - KEYLESS))}"
+    if (most := max(step.region for step in life.steps)) > life.regions:
+        return f"there is no region {most}: regions is {life.regions}"
+    if life.regions > 1 and (life.append_only or life.new_region):
+        return "a table of several regions is neither append_only nor new_region"
     if Verb.FILL in verbs and life.memtable_rows is None:
         return "fill needs memtable_rows"
     return ""

@@ -6,39 +6,24 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from memwal_sim.following import RowsTold, RowTold
+from memwal_sim.following import RowsTold
 from memwal_sim.histories.history import Call, History, Rows
-from memwal_sim.store import Contents
 
 from .. import cells
 from ..adapters.harness import Harness
 from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
-from ..gate import CrashState, FaultRule, Gate, GateLimits, LogEntry
-from ..protocol import AdapterError, Json, ProtocolViolation
+from ..gate import CrashState, FaultRule, Gate, LogEntry
+from ..protocol import AdapterError, Hello, Json, ProtocolViolation
 from ..running import machine
-from ..running.scenarios import plain_rows, rows
 from ..running.testbed import FOLDER, storage_of
 from ..verdicts import Finding
+from . import asking, tables
+from .asking import WrongAnswer
 from .lives import WRITES, ForeignLife, LifeStep, Verb
+from .starting import LIMITS, Start, configured, leave, limits_of
 
-SCHEMA: list[Json] = [
-    {"name": "id", "type": "int64", "nullable": False},
-    {"name": "v", "type": "utf8", "nullable": True},
-]
-KEY = ("id",)
-BASE = ((100_000, "base"), (100_001, "base"))
-"""The first rows of every table."""
-REGION = "0a0b0c0d-0000-4000-8000-000000000001"
-"""Of a region that a life makes itself."""
-LIMITS = GateLimits(life_s=900, log_entries=5_000)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """The table that a life begins with, and its region; empty if the life makes it."""
-
-    contents: Contents
-    region_id: str
+OLDER = 50
+"""What the value of a row is ahead of its write's number, where the same put has the row once more behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +38,24 @@ class Lived:
     states: tuple[CrashState, ...]
     """Promises are names of writes."""
     log: tuple[LogEntry, ...]
+    operations: tuple[tuple[int, str, str], ...]
+    """Each as the order of the last request that had been made when it began, its actor, and what it was."""
     told: tuple[str, ...]
     """What was asked, in order, and what came of it."""
     ended: tuple[str, ...]
     """How actors ended that were not killed: ``hang at …`` or ``crash at …``."""
     breaks: tuple[Finding, ...]
     """Where the run is none of the abstract machine."""
-    region_id: str
+    wrong_answers: tuple[WrongAnswer, ...]
+    region_ids: tuple[str, ...]
     inconclusive: str
     exhausted: bool = False
     """It came to a limit of the gate: the implementation goes round in circles."""
+
+    def during(self, entry: LogEntry) -> str:
+        """The operation in which an actor made a request; empty if it had none under way."""
+        mine = [verb for after, actor, verb in self.operations if actor == entry.actor and after < entry.order]
+        return mine[-1] if mine else ""
 
     def at(self, state: CrashState) -> History:
         """What was called and promised by the time of a crash in ``state``."""
@@ -76,59 +69,16 @@ class Lived:
         return History(tuple(calls))
 
 
-def rows_of(ids: Sequence[int], value: str) -> Json:
-    """Rows with these ids, for a message."""
-    return rows(SCHEMA, [(number, value) for number in ids])
-
-
-def written(sent: Json) -> Rows:
-    """Rows of a message, as a history has them."""
-    return tuple(((row["id"],), dict(row)) for row in plain_rows(sent))
-
-
-def started(harness: Harness, revision: str, life: ForeignLife) -> Start:
-    """A new table with `BASE`, and a region in it unless the life makes one. Raises what a broken adapter raises."""
-    with Gate(limits=LIMITS) as gate:
-        process = harness.actor("maker", revision)
-        try:
-            process.call("configure", configured(harness, revision, life) | {"storage": storage_of(gate, "maker")})
-            table = f"s3://{gate.bucket}/{FOLDER}"
-            process.call("table.create", {"table": table, "rows": rows(SCHEMA, list(BASE)), "primary_key": list(KEY)})
-            region_id = ""
-            if not life.new_region:
-                opened = process.call("writer.open", {"table": table})
-                region_id = opened["region_id"]
-                process.call("writer.close", {"writer": opened["writer"]})
-            contents = gate.contents
-            leave(process, harness, revision, life)
-        except BaseException:
-            process.kill()
-            raise
-        harness.finish(process)
-        return Start(contents=contents, region_id=region_id)
-
-
-def configured(harness: Harness, revision: str, life: ForeignLife) -> Json:
-    """What `configure` says for a life: what the user says, and that its table is append-only."""
-    settings = {**harness.settings, **({"append_only": "on"} if life.append_only else {})}
-    found: Json = {"revision": revision, "settings": settings}
-    return found | ({"rows": "ipc"} if "rows.ipc" in harness.hello().capabilities else {})
-
-
-def leave(process: AdapterProcess, harness: Harness, revision: str, life: ForeignLife) -> None:
-    """Have a process drop what is open, while the gate still answers what it has to say."""
-    process.call("configure", configured(harness, revision, life))
-
-
 @dataclass(slots=True)
 class _Actor:
     """One actor of a running life."""
 
     name: str
     process: AdapterProcess
-    handle: str = ""
-    keys: tuple[int, ...] = ()
-    """Of its last put."""
+    handles: dict[int, str] = field(default_factory=dict)
+    """Region -> its writer."""
+    keys: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Region -> keys of its last put there."""
     gone: str = ""
     """How it ended, if it did."""
 
@@ -141,22 +91,24 @@ class LifeRun:
     start: Start
     gate: Gate
     revision: str
-    without: frozenset[str]
+    hello: Hello
     actors: dict[str, _Actor] = field(default_factory=dict)
     killed: set[str] = field(default_factory=set)
     history: History = field(default_factory=History)
     begun: dict[str, int] = field(default_factory=dict)
+    operations: list[tuple[int, str, str]] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     acknowledged: list[RowsTold] = field(default_factory=list)
     """What actors said is stored, in order."""
-    region_id: str = ""
+    wrong_answers: list[WrongAnswer] = field(default_factory=list)
+    region_ids: dict[int, str] = field(default_factory=dict)
     flushed: set[str] = field(default_factory=set)
     """Writes that a flush has covered."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.region_id = self.start.region_id
-        base = tuple(((number,), {"id": number, "v": value}) for number, value in BASE)
+        self.region_ids = dict(self.start.region_ids)
+        base = tables.written(tables.made(self.life)["rows"])
         self.history = self.history.begun("base", base).ended("base", "ok")
 
     def do(self, number: int) -> None:
@@ -165,24 +117,28 @@ class LifeRun:
         actor = self.actors[operation.actor]
         if actor.gone or actor.name in self.killed:
             return
-        if operation.verb in (*WRITES, Verb.FLUSH) and not actor.handle:
-            self._tried(actor, LifeStep(actor.name, Verb.OPEN), number)
-            if not actor.handle:
+        region = operation.region
+        if operation.verb in (*WRITES, Verb.FLUSH) and region not in actor.handles:
+            self._tried(actor, LifeStep(actor.name, Verb.OPEN, region), number)
+            if region not in actor.handles:
                 return
-        if operation.verb is Verb.CLOSE and not actor.handle:
+        if operation.verb is Verb.CLOSE and region not in actor.handles:
             return
         self._tried(actor, operation, number)
 
     def _tried(self, actor: _Actor, operation: LifeStep, number: int) -> None:
         if actor.gone or actor.name in self.killed:
             return
+        with self._lock:
+            made = self.gate.log
+            self.operations.append((made[-1].order if made else -1, actor.name, operation.verb))
         try:
             self._do(actor, operation, number)
             self._tell(f"{operation}: done")
         except AdapterError as error:
             self._tell(f"{operation}: {error}")
-            if operation.verb in (*WRITES, Verb.FLUSH) and actor.handle:
-                self._tried(actor, LifeStep(actor.name, Verb.CLOSE), number)
+            if operation.verb in (*WRITES, Verb.FLUSH) and operation.region in actor.handles:
+                self._tried(actor, LifeStep(actor.name, Verb.CLOSE, operation.region), number)
         except AdapterTimeout:
             actor.gone = f"hang at {operation.verb}"
             self._tell(f"{operation}: no answer in {actor.process.limit_s:g} s")
@@ -199,66 +155,92 @@ class LifeRun:
             self.told.append(line)
 
     def _do(self, actor: _Actor, operation: LifeStep, number: int) -> None:
-        table = f"s3://{self.gate.bucket}/{FOLDER}"
+        table, region = f"s3://{self.gate.bucket}/{FOLDER}", operation.region
         match operation.verb:
             case Verb.OPEN:
-                if actor.handle:
-                    self._close(actor)
-                actor.handle = self._open(actor.process, table)
-            case Verb.PUT | Verb.FILL:
-                size = 2 if operation.verb is Verb.PUT else self.life.memtable_rows or 2
-                actor.keys = tuple(range(100 * number, 100 * number + size))
-                self._write(actor, number, "writer.put", {"rows": rows_of(actor.keys, f"w{number}")})
-            case Verb.AGAIN:
-                actor.keys = actor.keys or (100 * number,)
-                self._write(actor, number, "writer.put", {"rows": rows_of(actor.keys, f"w{number}")})
-            case Verb.DELETE:
-                keys = rows(SCHEMA[:1], [(key,) for key in actor.keys])
-                self._write(actor, number, "writer.delete", {"keys": keys})
+                if region in actor.handles:
+                    self._close(actor, region)
+                actor.handles[region] = self._open(actor.process, table, region)
             case Verb.FLUSH:
                 covered = self._own(actor)
-                actor.process.call("writer.flush_memtable", {"writer": actor.handle})
+                actor.process.call("writer.flush_memtable", {"writer": actor.handles[region]})
                 self.flushed |= covered
             case Verb.CLOSE:
-                self._close(actor)
+                self._close(actor, region)
             case Verb.SCAN:
                 self._scan(actor, table, number)
+            case Verb.ASK:
+                self._ask(actor, table)
             case Verb.MERGE:
                 actor.process.call("merge.run", {"table": table})
+            case Verb.INDEX:
+                actor.process.call("catchup.run", {"table": table})
             case Verb.COLLECT:
                 actor.process.call("gc.run", {"table": table, "retain_versions": 1})
             case Verb.SNAPSHOT:
                 actor.process.call("snapshot.run", {"table": table})
-            case Verb.BASE:
-                sent = rows_of(range(100 * number, 100 * number + 2), f"w{number}")
-                self._noted(actor, number, written(sent), "base.write", {"table": table, "append": sent})
-                self.flushed.add(f"w{number}")
             case Verb.COMPACT:
                 actor.process.call("base.write", {"table": table, "compact": True})
+            case Verb.BASE | Verb.UPDATE | Verb.REMOVE:
+                self._base_write(actor, operation.verb, table, number)
+            case _:
+                self._write(actor, operation, number)
 
-    def _open(self, process: AdapterProcess, table: str) -> str:
+    def _open(self, process: AdapterProcess, table: str, region: int) -> str:
         asked: Json = {"table": table}
-        if self.region_id:
-            asked["region_id"] = self.region_id
+        if region in self.region_ids:
+            asked["region_id"] = self.region_ids[region]
         else:
-            asked["new_region_id"] = REGION
+            asked["new_region_id"] = tables.REGION
         opened = process.call("writer.open", asked | limits_of(self.life.memtable_rows))
-        self.region_id = opened["region_id"]
+        self.region_ids[region] = opened["region_id"]
         handle: str = opened["writer"]
         return handle
 
-    def _close(self, actor: _Actor) -> None:
-        handle, actor.handle = actor.handle, ""
-        actor.process.call("writer.close", {"writer": handle})
+    def _close(self, actor: _Actor, region: int) -> None:
+        actor.process.call("writer.close", {"writer": actor.handles.pop(region)})
 
     def _own(self, actor: _Actor) -> set[str]:
         with self._lock:
             return {call.name for call in self.history.acknowledged if call.process == actor.name}
 
-    def _write(self, actor: _Actor, number: int, message: str, sent: Json) -> None:
-        deletes = message == "writer.delete"
-        found: Rows = tuple(((key,), None) for key in actor.keys) if deletes else written(sent["rows"])
-        self._noted(actor, number, found, message, {"writer": actor.handle, "durable": True, **sent})
+    def _write(self, actor: _Actor, operation: LifeStep, number: int) -> None:
+        """A put or a delete: of new keys, of those of the last put, or of those that the table began with."""
+        verb, region, life = operation.verb, operation.region, self.life
+        last = actor.keys.get(region) or tables.new_keys(life, number, 1, region)
+        keys = {
+            Verb.FILL: tables.new_keys(life, number, life.memtable_rows or 2, region),
+            Verb.REPLACE: tables.first_keys(life, region if life.regions > 1 else 0)[::2],
+            Verb.AGAIN: last,
+            Verb.DELETE: last,
+        }.get(verb) or tables.new_keys(life, number, 2, region)
+        actor.keys[region] = keys
+        handle: Json = {"writer": actor.handles[region], "durable": True}
+        if verb is Verb.DELETE:
+            found: Rows = tuple(((key,), None) for key in keys)
+            self._noted(actor, number, found, "writer.delete", handle | {"keys": tables.keys_sent(keys)})
+            return
+        sent = tables.sent(life, keys, f"w{number}")
+        found = tables.written(sent)
+        if verb is Verb.TWICE:
+            older = tables.sent(life, keys, f"w{number + OLDER}")
+            sent = {**sent, "rows": [*older["rows"], *sent["rows"]]}
+        self._noted(actor, number, found, "writer.put", handle | {"rows": sent})
+
+    def _base_write(self, actor: _Actor, verb: Verb, table: str, number: int) -> None:
+        """By a plain user of Lance, of keys that no writer of the region writes."""
+        (*_, key) = tables.first_keys(self.life)
+        message: Json = {"table": table}
+        if verb is Verb.REMOVE:
+            message["delete"] = tables.keys_sent([key])
+            found: Rows = (((key,), None),)
+        else:
+            keys = tables.new_keys(self.life, number, 2, 1) if verb is Verb.BASE else (key,)
+            sent = tables.sent(self.life, keys, f"w{number}")
+            message["append" if verb is Verb.BASE else "update"] = sent
+            found = tables.written(sent)
+        self._noted(actor, number, found, "base.write", message)
+        self.flushed.add(f"w{number}")
 
     def _noted(self, actor: _Actor, number: int, found: Rows, message: str, sent: Json) -> None:
         """Send a write, and note when it was called and what came of it."""
@@ -275,31 +257,40 @@ class LifeRun:
         self.gate.acknowledge(actor.name, name)
         with self._lock:
             self.history = self.history.ended(name, "ok")
-            self.acknowledged.append(RowsTold(actor.name, _told(found), self.gate.log[-1].order))
+            self.acknowledged.append(RowsTold(actor.name, tables.told(found), self.gate.log[-1].order))
 
     def _scan(self, actor: _Actor, table: str, number: int) -> None:
-        own = [actor.handle] if actor.handle and "reader.scan writers" not in self.without else []
+        own = self._memory(actor)
         strong = bool(own) or self.revision != "R"  # R: the rows of other writers' memory are theirs alone
         name = f"s{number}"
         with self._lock:
             self.history = self.history.begun(name, kind="read", process=actor.name, strong=strong)
         reader = actor.process.call("reader.open", {"table": table, "consistency": "strong"})["reader"]
-        beside: Json = {"writers": own} if own else {}
-        seen = cells.to_table(actor.process.call("reader.scan", {"reader": reader, **beside})["rows"]).to_pylist()
+        seen = cells.to_table(actor.process.call("reader.scan", {"reader": reader, **own})["rows"]).to_pylist()
         found = tuple(((row["id"],), dict(row)) for row in seen)
         with self._lock:
             settled = self.history.settled | frozenset(self.flushed) | {"base"}
             self.history = replace(self.history.ended(name, "ok", kind="read", rows=found), settled=settled)
 
+    def _memory(self, actor: _Actor) -> Json:
+        """The writers of an actor, where a reader takes them."""
+        own = [] if "reader.scan writers" in self.hello.without else list(actor.handles.values())
+        return {"writers": own} if own else {}
 
-def _told(rows: Rows) -> tuple[RowTold, ...]:
-    """Rows of a write as words: all columns of lives have one word for each value."""
-    return tuple(RowTold.of(key, (row or {}).values()) for key, row in rows)
+    def _ask(self, actor: _Actor, table: str) -> None:
+        own = self._memory(actor)
+        reader = actor.process.call("reader.open", {"table": table, "consistency": "strong"})["reader"]
+        with self._lock:
+            rows = [(key, row) for call in self.history.writes for key, row in call.rows]
 
+        def call(message: str, params: Json) -> Json:
+            return actor.process.call(message, {"reader": reader, **own, **params})
 
-def limits_of(rows: int | None) -> Json:
-    """What `writer.open` is told of the MemTable; None: no limit."""
-    return {} if rows is None else {"memtable_rows": rows}
+        keys = {key for (key,), _ in rows}
+        values = {row["v"] for _, row in rows if row is not None}
+        found = asking.asked(call, self.hello, self.life, keys, values)
+        with self._lock:
+            self.wrong_answers += found
 
 
 Drive = Callable[[LifeRun], None]
@@ -331,7 +322,7 @@ def live(
         run.actors[name].process.strike()
 
     with Gate(start.contents, rules=rules, kill=kill, limits=LIMITS, looking=hello.looks_as) as gate:
-        run = LifeRun(life, start, gate, revision, frozenset(hello.without))
+        run = LifeRun(life, start, gate, revision, hello)
         try:
             for name in life.actors:
                 process = harness.actor(name, revision)
@@ -357,10 +348,12 @@ def live(
         begun=run.begun,
         states=states,
         log=log,
+        operations=tuple(run.operations),
         told=tuple(run.told),
         ended=tuple(ended),
         breaks=breaks,
-        region_id=run.region_id,
+        wrong_answers=tuple(run.wrong_answers),
+        region_ids=tuple(run.region_ids.values()),
         inconclusive=inconclusive,
         exhausted=exhausted,
     )

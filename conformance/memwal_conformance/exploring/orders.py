@@ -21,6 +21,8 @@ from .plans import Plan
 GATED = ("wal", "manifest", "hint", "base")
 LIMIT_S = 20.0
 SETTLE_MS = 3.0
+FIRST, PAIRED, DEEPER = -1, 4, 4
+"""Ranks of orders with one switch at most; of a fault in an order, above that of the fault; of each switch more."""
 DEPTH = 3
 """Of the bugs that random orders are made for: two preemptions."""
 
@@ -74,6 +76,8 @@ class OrderMoment:
     others: tuple[str, ...]
     free: bool
     """The previous actor has ended: the next one interrupts none."""
+    before: str = ""
+    """The kind of request before which the actor is interrupted."""
 
 
 @dataclass(slots=True)
@@ -129,7 +133,8 @@ class InOrder:
         default = self._current if mine is not None else here[0]
         number = len(self.decisions)
         others = tuple(actor for actor in here if actor != default)
-        self.decisions.append(OrderMoment(default, others, free=mine is None))
+        before = "" if mine is None else f"{mine['operation']} of {kind_of(mine['name'])}"
+        self.decisions.append(OrderMoment(default, others, mine is None, before))
         chosen = default
         if self._chance is not None:
             if number in self._falls and default in self._ranks:
@@ -145,13 +150,20 @@ class InOrder:
         return self.touched.shared(self._current, step)
 
 
-def plan_of(switches: Mapping[int, str], rules: Plan | None = None) -> Plan:
+def plan_of(switches: Mapping[int, str], rules: Plan | None = None, *, kind: str = "", rank: int = 0) -> Plan:
     """The plan with these switches, and the rules of another plan."""
     where = ", ".join(f"{actor} runs at decision {number + 1}" for number, actor in sorted(switches.items()))
     words = where or "one actor after another"
     if rules is None:
-        return Plan(words=words, hit="order", switches=dict(switches))
-    return Plan(words=f"{rules.words}; {words}", hit=f"{rules.hit}, order", rules=rules.rules, switches=dict(switches))
+        return Plan(words=words, hit="order", switches=dict(switches), kind=f"order {kind}", rank=rank)
+    return Plan(
+        words=f"{rules.words}; {words}",
+        hit=f"{rules.hit}, order",
+        rules=rules.rules,
+        switches=dict(switches),
+        kind=f"{rules.kind}; order {kind}",
+        rank=PAIRED + rules.rank,
+    )
 
 
 def further(plan: Plan, decisions: Sequence[OrderMoment], preemptions: int) -> Iterator[Plan]:
@@ -162,7 +174,9 @@ def further(plan: Plan, decisions: Sequence[OrderMoment], preemptions: int) -> I
     for number in range(first, len(decisions)):
         if made < preemptions or decisions[number].free:
             for actor in decisions[number].others:
-                yield plan_of({**switches, number: actor})
+                more = {**switches, number: actor}
+                places = [decisions[each].before for each in more if each < len(decisions)]
+                yield plan_of(more, kind="; ".join(places), rank=FIRST + DEEPER * len(switches))
 
 
 def at_random(number: int, seed: int, decisions: int) -> Plan:

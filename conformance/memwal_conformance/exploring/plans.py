@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..gate import Address, Do, FaultRule, LogEntry, S3Operation
+from ..gate import Address, CrashState, Do, FaultRule, LogEntry, S3Operation
 from ..gate.calls import GROUP_OF
+from .living import Lived
 
 Deed = tuple[Do, int]
 """What is done, and with which HTTP status; 0: the deed has none."""
@@ -72,6 +73,14 @@ class Plan:
     """Decision -> the actor that continues there; None: the operations run one after another."""
     random: str = ""
     """Seed of a random order; empty: none."""
+    crash: int | None = None
+    """Index of a state of the undisturbed run, which is judged as what a crash leaves; None: the life is run."""
+    whole: bool = False
+    """All crash states are judged, however many are new; otherwise a few."""
+    kind: str = ""
+    """What it does, without names and numbers: plans of one kind are likely to show the same."""
+    rank: int = 0
+    """What finds most has the lowest."""
 
     @property
     def ordered(self) -> bool:
@@ -94,7 +103,10 @@ class Plan:
 
 
 ALONE = Plan(words="no fault", hit="no fault")
-"""The run that is left alone; its crash states are judged all the same."""
+"""The run that is left alone."""
+LATER, READ, WHOLE, LASTS = 2, 3, 6, 8
+"""Ranks of changes that come late, or never; of the first fault of reads; of all crashes behind a fault, above that of
+the fault; and of faults that last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +118,8 @@ class _Met:
     at: Mapping[str, Any]
     before: int
     """Requests of this class and operation before it, of all actors."""
+    during: str
+    """What its actor was about to do."""
 
     @property
     def hit(self) -> str:
@@ -117,11 +131,11 @@ def hit(entry: LogEntry) -> str:
     return f"{entry.class_} {entry.operation}"
 
 
-def _met(log: Iterable[LogEntry], actors: Iterable[str]) -> Iterator[_Met]:
+def _met(lived: Lived) -> Iterator[_Met]:
     counted: Counter[tuple[str, ...]] = Counter()
     before: Counter[str] = Counter()
-    known = set(actors)
-    for entry in log:
+    known = set(lived.life.actors)
+    for entry in lived.log:
         if entry.actor not in known:
             continue
         at: dict[str, Any] = {"actor": entry.actor, "class_": entry.class_, "operation": entry.operation}
@@ -129,29 +143,44 @@ def _met(log: Iterable[LogEntry], actors: Iterable[str]) -> Iterator[_Met]:
             at["name"] = entry.name
         counted[tuple(at.values())] += 1
         at["occurrence"] = counted[tuple(v for k, v in at.items() if k != "occurrence")]
-        yield _Met(entry=entry, group=GROUP_OF[S3Operation(entry.operation)], at=at, before=before[hit(entry)])
+        group, during = GROUP_OF[S3Operation(entry.operation)], lived.during(entry)
+        yield _Met(entry=entry, group=group, at=at, before=before[hit(entry)], during=during)
         before[hit(entry)] += 1
 
 
-def faults(log: Iterable[LogEntry], actors: Iterable[str]) -> list[Plan]:
-    """Every single fault of a run with this log: changes before reads, once before a while before for ever."""
-    met = list(_met(log, actors))
+def crashes(lived: Lived, states: Iterable[CrashState]) -> Iterator[Plan]:
+    """One plan for each state of an undisturbed run, by the request behind which the crash comes."""
+    log = {entry.order: entry for entry in lived.log}
+    for state in states:
+        entry = log.get(state.order)
+        kind = "a crash" if entry is None else f"{lived.during(entry)}: a crash behind {hit(entry)}"
+        yield replace(ALONE, crash=state.index, kind=kind)
+
+
+def faults(lived: Lived) -> list[Plan]:
+    """Every single fault of an undisturbed run: changes before reads, once before a while before for ever."""
+    met = list(_met(lived))
     changes = [each for each in met if each.group in ("PUT", "DELETE")]
     reads = [each for each in met if each.group not in ("PUT", "DELETE")]
     found: list[Plan] = []
     for rank in range(len(CONDITIONAL)):
         for each in changes:
             deeds = CONDITIONAL if each.entry.operation == "CREATE" else CHANGING
-            found += [_once(each, deeds[rank])] if rank < len(deeds) else []
+            found += [_once(each, deeds[rank], rank)] if rank < len(deeds) else []
     found += [_late(each) for each in changes if each.entry.operation == "CREATE" and each.entry.class_ in BY_NAME]
-    for rank in range(len(READING)):
-        deed = READING[rank]
-        found += [_once(each, deed) for each in reads if (each.entry.operation, deed[0]) != ("HEAD", Do.HALF)]
+    for rank, deed in enumerate(READING):
+        fitting = [each for each in reads if (each.entry.operation, deed[0]) != ("HEAD", Do.HALF)]
+        found += [_once(each, deed, READ + rank) for each in fitting]
     found += [_for_a_while(each, deed) for deed in LASTING for each in changes]
     kinds = {(each.entry.actor, each.entry.class_, each.entry.operation): each for each in met}
     found += [_for_ever(each, deed) for deed in LASTING for each in kinds.values() if _fits(each, deed)]
     found += [_silent(each) for each in changes if each.entry.operation == "CREATE"]
     return found
+
+
+def with_all_crashes(plan: Plan) -> Plan:
+    """The plan, of which all crash states are judged."""
+    return replace(plan, whole=True, kind=f"{plan.kind}, all crashes", rank=plan.rank + WHOLE)
 
 
 def _fits(each: _Met, deed: Deed) -> bool:
@@ -171,28 +200,35 @@ def _words(each: _Met, deed: Deed, which: str = "") -> str:
     return f"{entry.actor}'s {entry.operation} of {entry.name} is {done}"
 
 
-def _once(each: _Met, deed: Deed) -> Plan:
-    return Plan(words=_words(each, deed), hit=each.hit, rules=(_rule(each.at, deed),))
+def _plan(each: _Met, deed: Deed, rules: tuple[FaultRule, ...], rank: int, lasts: str = "", which: str = "") -> Plan:
+    does = _WORDS[deed[0]].format(status=deed[1])
+    what = f"{each.hit} {lasts}".strip()
+    return Plan(
+        words=_words(each, deed, which), hit=what, rules=rules, kind=f"{each.during}: {what}, {does}", rank=rank
+    )
+
+
+def _once(each: _Met, deed: Deed, rank: int) -> Plan:
+    return _plan(each, deed, (_rule(each.at, deed),), rank)
 
 
 def _for_a_while(each: _Met, deed: Deed) -> Plan:
     kind = {name: value for name, value in each.at.items() if name != "name"}
     rules = tuple(_rule({**kind, "occurrence": each.at["occurrence"] + n}, deed) for n in range(A_WHILE))
-    words = _words(each, deed, f"from number {each.at['occurrence']} on, each of {A_WHILE}")
-    return Plan(words=words, hit=f"{each.hit} for a while", rules=rules)
+    return _plan(each, deed, rules, LASTS, "for a while", f"from number {each.at['occurrence']} on, each of {A_WHILE}")
 
 
 def _for_ever(each: _Met, deed: Deed) -> Plan:
     kind = {name: value for name, value in each.at.items() if name != "name"} | {"occurrence": None}
-    return Plan(words=_words(each, deed, "each"), hit=f"{each.hit} for ever", rules=(_rule(kind, deed),))
+    return _plan(each, deed, (_rule(kind, deed),), LASTS, "for ever", "each")
 
 
 def _late(each: _Met) -> Plan:
     until = Address(class_=each.entry.class_, operation="CREATE", occurrence=each.before + 1)
     deed = (Do.DELAY, 0)
-    return Plan(words=_words(each, deed), hit=each.hit, rules=(_rule(each.at, deed, until=until),))
+    return _plan(each, deed, (_rule(each.at, deed, until=until),), LATER)
 
 
 def _silent(each: _Met) -> Plan:
     deed = (Do.HOLD_BEFORE, 0)
-    return Plan(words=_words(each, deed), hit=each.hit, rules=(_rule(each.at, deed),))
+    return _plan(each, deed, (_rule(each.at, deed),), LATER)

@@ -1,0 +1,52 @@
+"""What is run next: one run of each kind before a second one of any, and what finds most before the rest.
+
+A plan's kind is what it does in words without names and numbers: the operation, the class of the object, the request,
+and what befalls it. Kinds are counted over all lives, since a life that repeats what another one showed shows least.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .plans import Plan
+
+AGAIN = 4
+"""How much less a second run of a kind is worth than the first one, in ranks of plans."""
+
+
+@dataclass(slots=True)
+class Agenda:
+    """Plans of one life that were not run yet, by their kinds."""
+
+    waiting: dict[str, deque[Plan]] = field(default_factory=dict)
+    taken: int = 0
+
+    def add(self, found: Iterable[Plan]) -> None:
+        """Plans behind those of their kind that are there already."""
+        for plan in found:
+            self.waiting.setdefault(plan.kind, deque()).append(plan)
+
+    def best(self, done: Counter[str]) -> tuple[int, int, str] | None:
+        """The kind to run next, behind how little it is worth after so many runs of each, and what was taken so far.
+
+        None: nothing is left.
+        """
+        if not self.waiting:
+            return None
+        kind = min(self.waiting, key=lambda kind: _cost(self.waiting[kind][0], done[kind]))
+        return _cost(self.waiting[kind][0], done[kind]), self.taken, kind
+
+    def take(self, kind: str) -> Plan:
+        """The next plan of a kind that is there."""
+        self.taken += 1
+        found = self.waiting[kind]
+        plan = found.popleft()
+        if not found:
+            del self.waiting[kind]
+        return plan
+
+
+def _cost(plan: Plan, done: int) -> int:
+    return plan.rank + (done if plan.crash is not None else AGAIN * done)

@@ -1,0 +1,148 @@
+"""A reader that asks a table in every way: lookups, filters, limits, columns and searches, beside a scan of all of it.
+
+What a scan finds says what every other question has to find: a newer row hides older ones of its key whatever is
+asked. The table is scanned once more at the end; where both scans differ, something was written in between, and nothing
+is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import cells
+from ..judge import table
+from ..protocol import Hello, Json
+from .lives import ForeignLife
+from .tables import keys_sent
+
+Row = dict[str, Any]
+Call = Callable[[str, Json], Json]
+"""Sends a message about a reader, with its parameters, and gives the answer."""
+ABSENT = -1
+"""A key that no life has."""
+KNOWN_WORDS = ("READ-001", "READ-002")
+LIMITED = ("READ-001", "READ-006")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongAnswer:
+    """An answer that does not fit what a scan of the same table found."""
+
+    words: str
+    """What was asked, without keys and values."""
+    detail: str
+    clauses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeQuestion:
+    """One way to ask."""
+
+    words: str
+    message: str
+    asked: Json
+    right: Callable[[list[Row]], bool]
+    """Whether an answer fits."""
+    clauses: tuple[str, ...] = KNOWN_WORDS
+
+
+def asked(
+    call: Call, hello: Hello, life: ForeignLife, keys: Collection[int], values: Collection[str]
+) -> list[WrongAnswer]:
+    """Ask a reader everything about these keys and values, of which some are no longer there."""
+    seen = _rows(call("reader.scan", {}))
+    wrong = []
+    for question in _questions(life, seen, sorted(keys), _chosen(seen, values)):
+        needed = [f"{question.message} {name}" for name in question.asked]
+        if not hello.answers(question.message) or set(needed) & set(hello.without):
+            continue
+        answer = _rows(call(question.message, question.asked))
+        if not question.right(answer):
+            words = f"{question.words} does not find what a scan finds"
+            detail = f"{words}: asked {question.asked}, it found {answer}, and the scan {seen}"
+            wrong.append(WrongAnswer(words=words, detail=detail, clauses=question.clauses))
+    return wrong if wrong and _same(_rows(call("reader.scan", {})), seen) else []
+
+
+def _chosen(seen: list[Row], values: Collection[str]) -> list[str]:
+    """Of the values that are there, and of those that are hidden, the first and the last."""
+    here = {row["v"] for row in seen}
+    parts = [sorted(value for value in values if (value in here) is there) for there in (True, False)]
+    return list(dict.fromkeys(value for part in parts for value in (*part[:1], *part[-1:])))
+
+
+def _questions(
+    life: ForeignLife, seen: list[Row], keys: Sequence[int], values: Sequence[str]
+) -> Iterator[LifeQuestion]:
+    yield LifeQuestion(
+        words="a lookup of all keys",
+        message="reader.get",
+        asked={"keys": keys_sent([*keys, ABSENT])},
+        right=lambda found: _same(found, [row for row in seen if row["id"] in keys]),
+        clauses=("READ-001",),
+    )
+    for value in values:
+        here = [row for row in seen if row["v"] == value]
+        filtered: Json = {"filter": [{"column": "v", "op": "=", "value": cells.cell("utf8", value)}]}
+        yield _scan("a filter by value", filtered, here, len(here))
+        yield _scan("a filter by value with a limit", filtered | {"limit": 1}, here, 1)
+    for key in {keys[0], keys[-1]} if keys else ():
+        here = [row for row in seen if row["id"] >= key]
+        filtered = {"filter": [{"column": "id", "op": ">=", "value": cells.cell("int64", key)}]}
+        yield _scan("a filter by key", filtered, here, len(here))
+    for limit in sorted({1, max(1, len(seen) - 1), len(seen) + 1}):
+        yield _scan("a limit", {"limit": limit}, seen, limit)
+    yield LifeQuestion(
+        words="one column",
+        message="reader.scan",
+        asked={"columns": ["v"]},
+        right=lambda found: sorted(str(row["v"]) for row in found) == sorted(str(row["v"]) for row in seen),
+    )
+    if life.indexed:
+        yield from _searches(seen, values)
+
+
+def _scan(words: str, asked: Json, rows: list[Row], limit: int) -> LifeQuestion:
+    def right(found: list[Row]) -> bool:
+        return len(found) == min(limit, len(rows)) and all(row in rows for row in found) and _distinct(found)
+
+    clauses = LIMITED if "limit" in asked else KNOWN_WORDS
+    return LifeQuestion(words=f"a scan with {words}", message="reader.scan", asked=asked, right=right, clauses=clauses)
+
+
+def _searches(seen: list[Row], values: Sequence[str]) -> Iterator[LifeQuestion]:
+    near = sorted((row for row in seen if row["vec"] is not None), key=lambda row: row["vec"][0])
+    origin: Json = {"column": "vec", "vector": ["0.0", "0.0"]}
+    for k in sorted({1, 2, max(1, len(near) - 1), len(near) + 1}):
+        yield _search("a vector search", origin | {"k": k}, near[:k])
+    for value in values:
+        here = [row for row in seen if row["v"] == value]
+        only: Json = {"filter": [{"column": "v", "op": "=", "value": cells.cell("utf8", value)}]}
+        yield _search(
+            "a filtered vector search", origin | only | {"k": 2}, [row for row in near if row["v"] == value][:2]
+        )
+        yield _search("a text search", {"column": "v", "text": value, "k": len(seen) + 1}, here)
+
+
+def _search(words: str, asked: Json, rows: list[Row]) -> LifeQuestion:
+    return LifeQuestion(
+        words=words,
+        message="reader.search",
+        asked=asked,
+        right=lambda found: _same(found, rows),
+        clauses=("READ-002",),
+    )
+
+
+def _rows(answer: Json) -> list[Row]:
+    return table.plain(cells.to_table(answer["rows"]))
+
+
+def _same(one: list[Row], other: list[Row]) -> bool:
+    return len(one) == len(other) and all(row in other for row in one) and _distinct(one)
+
+
+def _distinct(rows: list[Row]) -> bool:
+    return len({row["id"] for row in rows}) == len(rows)

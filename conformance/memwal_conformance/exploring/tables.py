@@ -1,0 +1,99 @@
+"""The tables of lives: their columns and first rows, the values that operations write, and which keys a region has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+from memwal.index import hashing
+from memwal_sim.following import RowTold
+from memwal_sim.histories.history import Rows
+
+from .. import cells
+from ..protocol import Json
+from ..running.scenarios import plain_rows, rows
+from .lives import ForeignLife
+
+KEY = ("id",)
+_ID: Json = {"name": "id", "type": "int64", "nullable": False}
+_V: Json = {"name": "v", "type": "utf8", "nullable": True}
+_VECTOR: Json = {"name": "vec", "type": "float32[2]", "nullable": True}
+INDEXES: list[Json] = [
+    {"name": "by_id", "column": "id", "kind": "btree"},
+    {"name": "by_v", "column": "v", "kind": "text"},
+    {"name": "by_vec", "column": "vec", "kind": "vector"},
+]
+"""Of a table with indexes."""
+BUCKETS = "bucket"
+"""Region field of a table with several regions."""
+REGION = "0a0b0c0d-0000-4000-8000-000000000001"
+"""Of a region that a life makes itself."""
+FIRST_KEY = 100_000
+"""Of the rows that a table begins with."""
+FIRST, FIRST_INDEXED = 2, 8
+"""How many they are, in a plain table and in one with indexes."""
+
+
+def columns(life: ForeignLife) -> list[Json]:
+    """The columns of its table."""
+    return [_ID, _V, _VECTOR] if life.indexed else [_ID, _V]
+
+
+def first_keys(life: ForeignLife, region: int = 0) -> tuple[int, ...]:
+    """Keys of the rows that its table begins with; ``region``: those of one of its regions."""
+    keys = range(FIRST_KEY, FIRST_KEY + (FIRST_INDEXED if life.indexed else FIRST))
+    return tuple(_of_region(life, keys, region)) if region else tuple(keys)
+
+
+def new_keys(life: ForeignLife, number: int, size: int, region: int) -> tuple[int, ...]:
+    """``size`` keys that only the ``number``-th operation writes first, all of one region."""
+    return tuple(_of_region(life, range(100 * number, 100 * number + 100), region))[:size]
+
+
+def _of_region(life: ForeignLife, keys: Iterable[int], region: int) -> list[int]:
+    found = list(keys)
+    if life.regions == 1:
+        return found
+    buckets = hashing.bucket(hashing.murmur3(pa.array(found, pa.int64())), life.regions).to_pylist()
+    return [key for key, bucket in zip(found, buckets, strict=True) if bucket == region - 1]
+
+
+def values_of(region: int) -> Json:
+    """What `writer.open` is told of a region of a table with several."""
+    return {BUCKETS: cells.cell("int32", region - 1)}
+
+
+def made(life: ForeignLife) -> Json:
+    """What `table.create` is told of it, without its place."""
+    field: Json = {"field_id": BUCKETS, "source_columns": ["id"], "transform": "bucket"}
+    found: Json = {"rows": sent(life, first_keys(life), "base"), "primary_key": list(KEY)}
+    found |= {"region_fields": [field | {"parameters": {"num_buckets": str(life.regions)}}]} if life.regions > 1 else {}
+    return found | ({"indexes": INDEXES} if life.indexed else {})
+
+
+def sent(life: ForeignLife, keys: Sequence[int], value: str) -> Json:
+    """Rows with these keys and this value, for a message."""
+    plain = [(key, value, place(key, value))[: len(columns(life))] for key in keys]
+    return rows(columns(life), plain)
+
+
+def place(key: int, value: str) -> list[float]:
+    """The vector of a row: no two versions of rows are as far from the origin, and newer ones are nearer or farther."""
+    number = int(value.removeprefix("w")) if value.startswith("w") else 0
+    return [(key * 11 + number * 37) % 101 + number / 64 + key % 16 / 1024, 0.0]
+
+
+def keys_sent(keys: Sequence[int]) -> Json:
+    """Keys, for a message."""
+    return rows([_ID], [(key,) for key in keys])
+
+
+def written(sent: Json) -> Rows:
+    """Rows of a message, as a history has them."""
+    return tuple(((row["id"],), dict(row)) for row in plain_rows(sent))
+
+
+def told(rows: Rows) -> tuple[RowTold, ...]:
+    """Rows of a write as words: keys and values of lives have one word each, and vectors have none."""
+    words = ((key, [value for value in (row or {}).values() if not isinstance(value, list)]) for key, row in rows)
+    return tuple(RowTold.of(key, values) for key, values in words)

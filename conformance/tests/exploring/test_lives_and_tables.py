@@ -1,0 +1,153 @@
+"""Lives on tables of several kinds: with base writes, with every way to ask, with indexes, and with several regions."""
+
+import dataclasses
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+from memwal_conformance.adapters.aided import AidedProcess
+from memwal_conformance.adapters.harness import REFERENCE, Harness, players
+from memwal_conformance.adapters.process import AdapterProcess
+from memwal_conformance.exploring import lives, living, plans, starting, tables
+from memwal_conformance.exploring.agenda import Agenda
+from memwal_conformance.exploring.judging import Recoverer, Symptom, of_run
+from memwal_conformance.exploring.lives import ForeignLife
+from memwal_conformance.exploring.living import Lived
+from memwal_conformance.protocol import Hello
+
+HELLO = Hello(
+    implementation="x", version="1", revisions=("B",), roles=("writer",), capabilities=frozenset({"s3", "table.create"})
+)
+
+BASE_WRITES = ForeignLife(
+    name="base", about="", steps=lives.steps_of("w put, w flush, p base, m merge, p compact, m scan", "base")
+)
+
+
+def test_base_writes_are_part_of_a_life_and_rows_that_they_lose_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(REFERENCE, 60.0, {}, roles_by=players("suite"))
+    start = starting.started(harness, "B", BASE_WRITES)
+    assert BASE_WRITES.missing(harness.hello()) == []
+    assert BASE_WRITES.missing(HELLO) == ["base.write", "merge.run", "reader.open", "reader.scan"]
+    recoverer = Recoverer(harness, "B")
+    lived = living.live(harness, "B", BASE_WRITES, start)
+    assert lived.told[-4:] == ("p base: done", "m merge: done", "p compact: done", "m scan: done")
+    assert [*of_run(lived), *recoverer.after(lived, lived.states[-1])] == []
+    told = AidedProcess.call
+
+    def call(process: AidedProcess, message: str, params: Any) -> Any:
+        if message == "base.write" and "append" in params:
+            return {"version": "2"}  # and nothing is appended
+        return told(process, message, params)
+
+    monkeypatch.setattr(AidedProcess, "call", call)
+    lived = living.live(harness, "B", BASE_WRITES, start)
+    found = [*of_run(lived), *recoverer.after(lived, lived.states[-1])]
+    recoverer.close()
+    harness.close()
+    assert {each.oracle for each in found} == {"answer", "rows"}
+    assert {each.words for each in found if each.oracle == "rows"} == {"the row … is missing"}
+
+
+def lived_by(command: tuple[str, ...], life: ForeignLife, revision: str = "B") -> tuple[Lived, list[Symptom]]:
+    """An undisturbed run, and what is wrong with it and with what it leaves."""
+    harness = Harness(command, 60.0, {}, roles_by=players("suite"))
+    start = starting.started(harness, revision, life)
+    recoverer = Recoverer(harness, revision)
+    lived = living.live(harness, revision, life, start)
+    found = [*of_run(lived), *recoverer.after(lived, lived.states[-1])]
+    recoverer.close()
+    harness.close()
+    return lived, found
+
+
+def broken(bug: str) -> tuple[str, ...]:
+    """Command of the reference with a bug."""
+    return sys.executable, "-m", "memwal_conformance.proving.broken", "--bug", bug
+
+
+ASKED = ForeignLife(
+    name="asked", about="", indexed=True, steps=lives.steps_of("w replace, w flush, w twice, w replace, w ask", "asked")
+)
+
+
+@pytest.mark.parametrize("revision", ["A", "B", "R"])
+def test_every_answer_of_the_reference_fits_its_scan(revision: str) -> None:
+    lived, found = lived_by(REFERENCE, ASKED, revision)
+    assert all(line.endswith(": done") for line in lived.told)
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("bug", "says"),
+    [
+        ("filter_below_deduplication", "a scan with a filter by value does not find what a scan finds"),
+        ("limit_of_each_part", "a scan with a limit does not find what a scan finds"),
+        ("stale_rows_take_places", "a filtered vector search does not find what a scan finds"),
+    ],
+)
+def test_an_answer_that_shows_hidden_rows_is_found_by_the_scan_beside_it(bug: str, says: str) -> None:
+    _, found = lived_by(broken(bug), ASKED)
+    assert says in {each.words for each in found}
+    assert {each.oracle for each in found} == {"answer"}
+
+
+REGIONS = ForeignLife(
+    name="regions",
+    about="",
+    regions=2,
+    steps=lives.steps_of("a put, b put 2, c put, c put 2, c flush 2", "regions"),
+)
+
+
+def test_a_life_of_two_regions_has_a_writer_of_each_and_one_of_both() -> None:
+    lived, found = lived_by(REFERENCE, REGIONS)
+    assert found == []
+    assert len(set(lived.region_ids)) == 2
+    assert lived.told[-1] == "c flush 2: done"
+    written = {call.name: {key for (key,), _ in call.rows} for call in lived.history.writes if call.process}
+    for name, region in (("w0", 1), ("w1", 2), ("w2", 1), ("w3", 2)):
+        keys = tables.new_keys(REGIONS, int(name[1:]), 2, region)
+        assert written[name] == set(keys)
+        assert len(keys) == 2
+    entries = Counter(each.name for each in lived.log if each.class_ == "wal" and each.operation == "CREATE")
+    assert entries["wal/@1"] == 2  # the first entry of each region
+
+
+def test_a_row_that_one_of_two_regions_loses_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = AdapterProcess.call
+
+    def call(process: AdapterProcess, message: str, params: Any) -> Any:
+        if message == "writer.put" and process.actor == "b":
+            return {}  # and nothing is put
+        return told(process, message, params)
+
+    monkeypatch.setattr(AdapterProcess, "call", call)
+    _, found = lived_by(REFERENCE, REGIONS)
+    assert "rows" in {each.oracle for each in found}
+
+
+def test_one_run_of_each_kind_comes_before_a_second_one_of_any() -> None:
+    agenda = Agenda()
+    some = [plans.Plan(words=str(n), hit="", kind=kind, rank=rank) for n, (kind, rank) in enumerate(WAITING)]
+    agenda.add(some)
+    done: Counter[str] = Counter()
+    taken = []
+    while best := agenda.best(done):
+        kind = best[-1]
+        done[kind] += 1
+        taken.append(agenda.take(kind).kind)
+    assert taken == ["first", "second", "late", "first", "second", "first"]
+    assert agenda.taken == len(WAITING)
+
+
+WAITING = (("first", 0), ("first", 0), ("first", 0), ("second", 0), ("second", 0), ("late", 3))
+
+
+def test_the_lives_of_the_suite_name_no_region_that_their_table_lacks() -> None:
+    assert {life.regions for life in lives.load().values()} == {1, 2}
+    assert all(step.region <= life.regions for life in lives.load().values() for step in life.steps)
+    missing = dataclasses.replace(HELLO, without=("table.create region_fields", "table.create indexes"))
+    assert "table.create region_fields" in lives.load()["two_regions"].missing(missing)
+    assert "table.create indexes" in lives.load()["indexes"].missing(missing)
