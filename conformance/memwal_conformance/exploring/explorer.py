@@ -28,6 +28,10 @@ from .orders import InOrder, Touched
 from .plans import ALONE, Plan
 from .starting import Start, started
 
+ALONE_EVERY = 3
+"""Until every life has been left alone once, each third run does that."""
+AT_FIRST = 2
+"""Crash states of the undisturbed run that are judged at once: its last one, and that behind the last put."""
 NEW = 3
 """Crash states that are judged behind a fault, of those that are unlike all before; the others wait for their turn."""
 RANDOM = 50
@@ -54,7 +58,7 @@ class _Job:
     alone: Lived | None = None
     """The undisturbed run."""
     random: int = 0
-    usual: ForeignFinding | None = None
+    usual: list[ForeignFinding] = field(default_factory=list)
     """What the life shows without any fault."""
 
     @property
@@ -126,9 +130,10 @@ class ForeignExploration:
         self._alone_first = deque(job for job in self.jobs if not job.covered.missing)
 
     def run(self) -> None:
-        """Explore until the time is over or nothing is left."""
-        self._until = time.monotonic() + self.seconds
+        """Explore until the time is over or nothing is left. The first processes are started before it begins."""
         with ThreadPoolExecutor(len(self.harnesses)) as pool:
+            list(pool.map(Harness.hello, self.harnesses))
+            self._until = time.monotonic() + self.seconds
             for done in [pool.submit(self._worker, harness) for harness in self.harnesses]:
                 done.result()
 
@@ -138,13 +143,13 @@ class ForeignExploration:
         return {job.life.name: job.covered.words(len(job.life.actors)) for job in self.jobs}
 
     def _following(self) -> tuple[_Job, Plan] | str | None:
-        """Each life alone first, then of all plans of all lives the best; None: nothing yet, others are at it."""
+        """Of all plans the best, and in between each life alone; None: nothing yet, others are at it."""
         if self._begun == self.most:
             return END
-        if self._alone_first:
-            return self._alone_first.popleft(), ALONE
         ready = [job for job in self.jobs if job.ready]
         ways = [(best, job) for job in ready if (best := job.agenda.best(self._done))]
+        if self._alone_first and (not ways or self._begun % ALONE_EVERY == 0):
+            return self._alone_first.popleft(), ALONE
         if ways:
             (_, _, kind), job = min(ways, key=lambda way: way[0][:2])
             self._done[kind] += 1
@@ -265,7 +270,7 @@ class ForeignExploration:
         states = left_out = 0
         most = NEW if until is None and not plan.whole else None
         if plan is ALONE:
-            most = 1
+            most = AT_FIRST
         for state in _most_telling(lived, plan, until):
             if until is not None and until.words in (each.words for each in symptoms):
                 break
@@ -288,7 +293,7 @@ class ForeignExploration:
             known = self.notebook.known(symptoms, plan.hit)
             if known is not None:
                 self.notebook.again(known, symptoms, plan, job.life)
-                job.usual = known if plan is ALONE else job.usual
+                job.usual += [known] if plan.undisturbed and known not in job.usual else []
                 return
         head = heading(symptoms)
         small = self._smaller(recoverer, job, start, plan, head)
@@ -302,19 +307,18 @@ class ForeignExploration:
                 self.notebook.again(known, small.symptoms, plan, job.life)
                 return
             found = self.notebook.add(small.symptoms, plan, small.lived, confirmed=True)
-            job.usual = found if plan is ALONE else job.usual
+            job.usual += [found] if plan.undisturbed else []
         self.say(f"finding {found.number}, {found.severity}: {found.sentence}")
 
     def _unusual(self, job: _Job, symptoms: Sequence[Symptom], plan: Plan) -> list[Symptom]:
         """The symptoms that the life does not show without any fault, too."""
-        usual = job.usual
-        if usual is None:
-            return list(symptoms)
-        words = {usual.words, *usual.consequences}
+        words = {each for usual in job.usual for each in (usual.words, *usual.consequences)}
         found = [each for each in symptoms if each.words not in words]
-        if len(found) < len(symptoms):
-            with self._lock:
-                self.notebook.again(usual, [], plan, job.life)
+        here = {each.words for each in symptoms} - {each.words for each in found}
+        with self._lock:
+            for usual in job.usual:
+                if here & {usual.words, *usual.consequences}:
+                    self.notebook.again(usual, [], plan, job.life)
         return found
 
     def _smaller(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, head: Symptom) -> _Shown | None:
@@ -360,9 +364,11 @@ def crash_states(lived: Lived, plan: Plan) -> Iterator[CrashState]:
 
 
 def _most_telling(lived: Lived, plan: Plan, until: Symptom | None) -> list[CrashState]:
-    """The crash states, those first that show most: of a symptom its own, then the last one, then from the first on."""
+    """The crash states, those first that show most: that of a symptom or behind the last put, and the last one."""
     *states, last = crash_states(lived, plan)
-    wanted = [state for state in states if until is not None and state.order == until.order]
+    put = max((entry.order for entry in lived.log if (entry.class_, entry.operation) == ("wal", "CREATE")), default=0)
+    order = put if until is None else until.order
+    wanted = [state for state in states if state.order == order]
     return [*wanted, last, *(state for state in states if state not in wanted)]
 
 

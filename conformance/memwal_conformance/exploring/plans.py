@@ -88,6 +88,11 @@ class Plan:
         return self.switches is not None or bool(self.random)
 
     @property
+    def undisturbed(self) -> bool:
+        """Whether nothing is done to the run: no fault, and no order of requests."""
+        return not self.rules and not self.ordered
+
+    @property
     def waits(self) -> bool:
         """Whether an actor may wait for ever under it, and nothing is wrong with that."""
         return any(rule.do in (Do.HOLD_BEFORE, Do.DELAY) or rule.at.occurrence is None for rule in self.rules)
