@@ -137,6 +137,7 @@ def faults(known: Mapping[str, Planted], marked: Mapping[str, tuple[str, ...]], 
             found += [f"{where}: {test} does not carry the marker of {clause}" for clause in unmarked]
         found += [f"{where}: {killer.rstrip(': ')}: {why}: {AGAIN}" for killer, why in wanted.items()]
         if planted.kind == "bug" and bool(planted.unseen) is any(each.killer.startswith("case ") for each in mine):
-            found.append(f"{where}: a bug is seen by a case of the suite, or says in `unseen` why none shows it")
+            ask = f"{AGAIN} {planted.name} --survey (and --gate)"
+            found.append(f"{where}: a bug is seen by a case of the suite, or says in `unseen` why none shows it: {ask}")
     found += [f"{FILE}: {name} is not planted any more: {AGAIN}" for name in kept]
     return found

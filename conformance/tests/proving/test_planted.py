@@ -129,7 +129,7 @@ def test_a_bug_has_to_be_seen_by_the_suite_or_to_say_why_it_is_not(monkeypatch: 
     monkeypatch.setattr(deaths, "wanting", lambda *_: {})
     monkeypatch.setattr(deaths, "deaths", lambda _root: {each.key: each for each in kept})
     kept: list[Death] = []
-    bug, complaint = KNOWN["torn_entry"], "a bug is seen by a case of the suite, or says in `unseen` why none shows it"
+    bug, complaint = KNOWN["torn_entry"], "why none shows it: memwal conformance planted kill torn_entry --survey"
     for unseen, seen, right in (("", False, False), ("", True, True), ("why", False, True), ("why", True, False)):
         kept[:] = [death(bug, "case x.json::B")] * seen
         found = deaths.faults({bug.name: replace(bug, unseen=unseen)}, {})

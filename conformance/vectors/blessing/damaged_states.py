@@ -58,7 +58,7 @@ def _faults(revision: str) -> list[Case]:
         ),
         fault(
             "state_with_an_epoch_of_the_future",
-            "An entry of an epoch that nobody has claimed is not replayed.",
+            "An entry of an epoch that was never claimed is not replayed.",
             good | entries(revision, {p: (1, [(1, "a")]), p + 1: (9, [(1, "future")])}),
             "recover",
             ["corrupt", "fenced"],

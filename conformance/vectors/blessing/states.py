@@ -35,7 +35,7 @@ def _states(revision: str) -> list[Case]:
             revision,
             "state",
             "new_region",
-            "A region that nobody wrote to is recovered empty.",
+            "A region without a write is recovered empty.",
             base(revision, []) | manifests(NEW) | hint(1),
             {
                 "inspect": inspected({REGION: (manifest_view(REGION, 1, 1, 0, 1, []), 0)}),

@@ -22,7 +22,7 @@ BUG = Bug(
     name="barrier_over_an_entry",
     clause="AMB-24",
     what=(
-        "A claim whose barrier entry finds its position taken goes on as if the barrier stood there, without "
+        "A claim whose barrier entry finds its position taken continues as if the barrier stood there, without "
         "replaying what took it."
     ),
     why=(

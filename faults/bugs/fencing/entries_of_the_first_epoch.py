@@ -1,4 +1,4 @@
-"""WAL entries carry the first epoch, whoever writes them."""
+"""All WAL entries carry the first epoch."""
 
 from dataclasses import replace
 

@@ -19,7 +19,7 @@ BUG = Bug(
     ),
     why=(
         "A stalled writer puts at a position that its successor used, flushed, merged and freed. The put "
-        "succeeds, is acknowledged, and lies below the replay pointer, where nobody will ever look. A barrier "
+        "succeeds, is acknowledged, and lies below the replay pointer, where no replay ever looks. A barrier "
         "entry does not help: it was collected too."
     ),
     scenario="stalled_writer",

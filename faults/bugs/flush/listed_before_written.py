@@ -28,7 +28,7 @@ BUG = Bug(
     clause="FLUSH-013",
     what="A flush commits the manifest entry first and writes the generation's table afterwards.",
     why=(
-        "A crash between the two leaves a listed generation that nobody can open, with the replay pointer past "
+        "A crash between the two leaves a listed generation that cannot be opened, with the replay pointer past "
         "its rows."
     ),
     scenario="one_writer",

@@ -1,4 +1,4 @@
-"""The background ends while somebody counts on it."""
+"""The background ends while a put counts on it."""
 
 from memwal.ids import Milliseconds
 from memwal.region.writer import RegionWriter
@@ -18,7 +18,7 @@ BUG = Bug(
     clause="AMB-41",
     what="The background finds nothing to do, and is taken for being under way until it has ended.",
     why=(
-        "A put that fills a MemTable in between does not begin it anew. Nobody flushes that MemTable, and the puts "
+        "A put that fills a MemTable in between does not begin it anew. That MemTable is not flushed, and the puts "
         "that wait for room wait for ever."
     ),
     scenario="crowded_putters",

@@ -17,7 +17,7 @@ BUG = Bug(
     what="A builder that has extended one index records the new progress for all indexes of the table.",
     why=(
         "With one index there is no difference. With two, the one that was not built counts as covering rows that it "
-        "lacks until somebody builds it too."
+        "lacks until it is built too."
     ),
     scenario="two_indexers",
     oracle="an index covers what it is credited with",

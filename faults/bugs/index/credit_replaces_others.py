@@ -16,7 +16,7 @@ BUG = Bug(
     clause="AMB-69",
     what="A builder that records its progress replaces the records of all other indexes.",
     why=(
-        "Everybody who changes the MemWAL index writes all of it. Whoever does not carry over what is not his own "
+        "Each change of the MemWAL index writes all of it. A process that does not carry over what is not its own "
         "takes other indexes back to nothing: their generations are kept for ever, or count as covered for want of a "
         "record."
     ),

@@ -14,7 +14,7 @@ BUG = Bug(
     clause="CATCHUP-006",
     what="A builder that finds nothing to index records all the same that the index has caught up with every merge.",
     why=(
-        "Whoever looks for new rows by their number, or by a time, finds none where a merge replaced rows. The record "
+        "A search for new rows by their number, or by a time, finds none where a merge replaced rows. The record "
         "then rests on nothing."
     ),
     scenario="indexer_and_merger",

@@ -28,7 +28,7 @@ BUG = Bug(
     clause="TXN-009",
     what="The table names an extended index whose files are not in the store.",
     why=(
-        "Committing first and storing afterwards is shorter by a check for left-overs. Whoever searches in between, or "
+        "Committing first and storing afterwards is shorter by a check for left-overs. A search in between, or "
         "after a crash of the builder, finds the index named and not there."
     ),
     scenario="indexer_and_merger",

@@ -22,7 +22,7 @@ BUG = Bug(
     clause="AMB-149",
     what="A flush writes the rows of a finished task into a generation, and not the mark that it is finished.",
     why=(
-        "The replay pointer covers the entry with the mark from then on, so that nobody reads it again: an attempt "
+        "The replay pointer covers the entry with the mark from then on, so that it is not read again: an attempt "
         "that comes late puts the rows of the task once more."
     ),
     scenario="late_task",

@@ -19,7 +19,7 @@ BUG = Bug(
     clause="AMB-149",
     what="A merge moves the rows of a finished task into the base table, and not the mark that it is finished.",
     why=(
-        "Nobody looks into a generation that is merged: an attempt that comes late finds no mark, and puts the rows "
+        "A generation that is merged is not looked into: an attempt that comes late finds no mark, and puts the rows "
         "of the task once more."
     ),
     scenario="late_task_after_a_flush",

@@ -23,7 +23,7 @@ BUG = Bug(
     what="Who commits a manifest version points the hint at it first, and creates it afterwards.",
     why=(
         "The texts have the two written in parallel. Where the commit is lost, the hint names a version that is not "
-        "there, or one of another process: each reader lists, and nobody can tell it from a manifest that was lost."
+        "there, or one of another process: each reader lists, and nothing tells it from a manifest that was lost."
     ),
     scenario="one_writer_twice",
     oracle="the_hint_is_never_ahead",

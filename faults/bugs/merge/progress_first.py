@@ -30,7 +30,7 @@ BUG = Bug(
     what="A merger commits the progress in a version of its own, and then the rows.",
     why=(
         "After a crash between the two commits the generation counts as merged, and its rows are in no place that "
-        "anybody reads. The progress belongs into the commit of the rows."
+        "is read. The progress belongs into the commit of the rows."
     ),
     scenario="two_mergers",
     oracle="acknowledged writes survive",

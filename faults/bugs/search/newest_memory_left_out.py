@@ -18,7 +18,7 @@ BUG = Bug(
     what="The plan of a search leaves out the rows in memory whose generation is the current one.",
     why=(
         "Whether the current generation is the last one that was flushed or the next one is a matter of one, and only "
-        "rows that nobody has flushed yet tell."
+        "rows that are not flushed yet tell."
     ),
     scenario="updated_key",
     oracle="a search equals a scan",

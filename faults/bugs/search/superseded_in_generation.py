@@ -19,7 +19,7 @@ BUG = Bug(
     clause="READ-005",
     what="A search takes every hit of a generation's index, also of rows whose key comes again in that generation.",
     why=(
-        "Revisions A and B leave older rows of a key in a generation and in its index: whoever searches has to know "
+        "Revisions A and B leave older rows of a key in a generation and in its index: a search has to know "
         "that the last row of a key counts."
     ),
     scenario="updated_key",

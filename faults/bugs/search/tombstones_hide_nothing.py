@@ -22,7 +22,7 @@ BUG = Bug(
     clause="READ-002",
     what="A search drops an older hit only if a newer source has a value for its key, and not if it has a delete.",
     why=(
-        "Deletes are rows without values, and an index over values has none of them. Whoever asks the indexes alone "
+        "Deletes are rows without values, and an index over values has none of them. Asking the indexes alone "
         "what is newer brings deleted rows back."
     ),
     scenario="deleted_key",

@@ -14,7 +14,7 @@ BUG = Bug(
     what="A region spec is removed without looking whether regions are of it.",
     why=(
         "It governs no new writes any more, so that it looks unused. But the manifests of its regions still name it, "
-        "and nobody can tell any more what their region values mean."
+        "and nothing says any more what their region values mean."
     ),
     scenario="spec_in_use",
     oracle="region_specs_are_listed",

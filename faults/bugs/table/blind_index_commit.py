@@ -1,4 +1,4 @@
-"""A commit of the MemWAL index goes on top of whatever came since."""
+"""A commit of the MemWAL index is put on top of whatever came since."""
 
 from memwal.table.conflict_table import ConflictVerdict
 from memwal.table.state import TableState

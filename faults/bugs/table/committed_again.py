@@ -12,7 +12,7 @@ async def _never_ours(_io: Io, _name: str, _data: bytes) -> bool:
 BUG = Bug(
     name="committed_again",
     clause="TXN-002",
-    what="A commit that was not answered and then finds its version taken counts as lost, whoever took it.",
+    what="A commit that was not answered and then finds its version taken counts as lost, whichever commit took it.",
     why=(
         "It was the committer's own manifest. The transaction is built again on top of itself, and its rows are "
         "in the table twice."

@@ -1,4 +1,4 @@
-"""A writer goes on after a WAL flush failed."""
+"""A writer continues after a WAL flush failed."""
 
 from memwal.region.writer import RegionWriter
 from memwal_sim.bugs import Bug

@@ -41,6 +41,13 @@ class Group(TyperGroup):
 class FrontDoor(TyperGroup):
     """The groups. The engine's commands are its own; those of other packages are loaded when one is asked for."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse what no system call takes, before a command meets it in a name of a file."""
+        for word in args:
+            if "\0" in word:
+                ctx.fail(f"{word!r} has a NUL character, which no name and no value can have.")
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
         """The groups only."""
         return list(GROUPS)

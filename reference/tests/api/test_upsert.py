@@ -86,6 +86,14 @@ def test_rows_come_in_every_form_of_arrow_data_in_any_order_and_in_types_that_fi
     assert sorted(table.scan().to_pylist(), key=lambda row: int(row["id"])) == rows((1, "a", 1), (2, None, 2))
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_table_is_created_from_every_form_of_arrow_data(tmp_path: Path, form: str) -> None:
+    given = pa.table({"id": pa.array([1, 2], pa.int64()), "text": ["a", None]})
+    table = memwal.create(str(tmp_path / "t"), FORMS[form](given, tmp_path), primary_key="id")
+    expected = [{"id": 1, "text": "a"}, {"id": 2, "text": None}]
+    assert sorted(table.scan().to_pylist(), key=lambda row: int(row["id"])) == expected
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
