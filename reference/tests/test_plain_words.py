@@ -38,7 +38,9 @@ PERSON = re.compile(
 )
 PERSONS = re.compile(rf"{PERSON.pattern}|\b(goes on|go on|went on|hands? on|handed on)\b", re.I)
 """A process is no person, and a program continues."""
-ONE_OF_MANY = re.compile(r"(?<![\d,.-])\b1 (?:rows|regions|entries|files|steps|states|findings|cases|runs|keys)\b(?!\.)")
+ONE_OF_MANY = re.compile(
+    r"(?<![\d,.-])\b1 (?:rows|regions|entries|files|steps|states|findings|cases|runs|keys)\b(?!\.)"
+)
 _ID = r"\[?(?:AMB-\d+|[A-Z]{2,}-\d{3})\]?"
 ALONE = re.compile(rf"\(\s*{_ID}(?:(?:,|;| and| or| to)\s+{_ID})*\s*\)")
 """Brackets that hold nothing but ids of clauses and notes."""

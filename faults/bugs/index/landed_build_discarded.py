@@ -25,8 +25,8 @@ BUG = Bug(
     clause="AMB-70",
     what="An index builder that takes its own commit for another's deletes the files that it had written.",
     why=(
-        "The table version is there and names them: each query that uses the index fails from then on. A process that clears "
-        "up after a commit that seems lost has to look whether some version names the files."
+        "The table version is there and names them: each query that uses the index fails from then on. A process "
+        "that clears up after a commit that seems lost has to look whether some version names the files."
     ),
     scenario="two_indexers",
     oracle="index_files_are_there",

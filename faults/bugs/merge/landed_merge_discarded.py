@@ -24,8 +24,8 @@ BUG = Bug(
     clause="AMB-84",
     what="A merger that takes its own commit for another's gives up, and deletes the files that it had written.",
     why=(
-        "The table version is there and names them: the rows of a generation are merged and gone. A process that clears up "
-        "after a commit that seems lost has to look whether some version names the files."
+        "The table version is there and names them: the rows of a generation are merged and gone. A process that "
+        "clears up after a commit that seems lost has to look whether some version names the files."
     ),
     scenario="one_writer_duplicates",
     oracle="named_files_are_there",

@@ -13,8 +13,8 @@ BUG = Bug(
     clause="REGION-003",
     what="A client that needs the region of a value registers a new one without looking for one that has the value.",
     why=(
-        "Each commit adds a row and keeps all others, so that nothing is in conflict and nothing shows it. From then on "
-        "it depends on the client which of the two regions gets a key."
+        "Each commit adds a row and keeps all others, so that nothing is in conflict and nothing shows it. From then "
+        "on it depends on the client which of the two regions gets a key."
     ),
     scenario="two_creators",
     oracle="regions_have_distinct_values",

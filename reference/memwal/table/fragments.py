@@ -166,7 +166,7 @@ def arrow(given: object) -> pa.Table:
         if isinstance(given, list) and all(isinstance(row, dict) for row in given):
             return pa.Table.from_pylist(given)
         if isinstance(given, dict) or hasattr(given, "__arrow_c_stream__"):
-            return pa.table(given)
+            return _without_views(pa.table(given))
         import pyarrow.dataset as ds  # takes a while to load, and few bring one
 
         if isinstance(given, ds.Dataset):
@@ -177,6 +177,21 @@ def arrow(given: object) -> pa.Table:
         "rows and keys come as an Arrow table, a frame of pandas or polars, a list of dicts by row, or a dict of lists "
         f"by column, not as {type(given).__name__}"
     )
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """``table`` with plain strings and bytes where it has views, as frames of polars do: files have no views."""
+    plain = pa.schema([field.with_type(_plain(field.type)) for field in table.schema], table.schema.metadata)
+    return table if plain.equals(table.schema) else table.cast(plain)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        make = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return make(kind.value_field.with_type(_plain(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
+    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
 
 
 def conform(rows: pa.Table | pa.RecordBatch, to: pa.Schema) -> pa.Table:

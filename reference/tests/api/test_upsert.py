@@ -62,6 +62,12 @@ class Streamed:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
+def viewed(table: pa.Table) -> pa.Table:
+    """With views for strings, as a frame of polars gives them."""
+    fields = [field.with_type(pa.string_view()) if field.name == "text" else field for field in table.schema]
+    return table.cast(pa.schema(fields))
+
+
 def _dataset(table: pa.Table, folder: Path) -> object:
     return lance.write_dataset(table, str(folder / "given"))
 
@@ -71,6 +77,7 @@ FORMS = {
     "batch": lambda table, folder: table.to_batches()[0],
     "reader": lambda table, folder: table.to_reader(),
     "stream": lambda table, folder: Streamed(table),
+    "views": lambda table, folder: Streamed(viewed(table)),
     "pandas": lambda table, folder: pd.DataFrame(table.to_pydict()),
     "dataset": _dataset,
     "rows": lambda table, folder: table.to_pylist(),
