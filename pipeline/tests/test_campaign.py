@@ -25,6 +25,7 @@ def test_a_certificate_made_on_spark_is_the_one_made_here() -> None:
     assert dict(certificates.renewed(keys, SPARK)) == {key: certificates.certificate(key) for key in keys}
 
 
+@pytest.mark.long  # 1,200 runs, here and there; the certificates go the same way
 def test_a_hunt_on_spark_finds_what_the_hunt_here_finds() -> None:
     words = [
         "explore",

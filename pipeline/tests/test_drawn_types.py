@@ -178,7 +178,7 @@ def _sunk(path: Path, changes: Sequence[pa.RecordBatch], revision: str) -> Batch
 
 
 @pytest.mark.usefixtures("task")
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(schema=schemas(most=6, strict=True), revision=st.sampled_from("ABR"), seed=st.integers(0, 2**32))
 def test_each_cell_comes_out_of_a_read_and_of_a_stream_and_goes_in_again(
     schema: pa.Schema, revision: str, seed: int

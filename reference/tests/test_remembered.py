@@ -9,7 +9,7 @@ import lance
 import memwal
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from memwal.drive import drive
 from memwal.effects import Get, Grew, Io, List, PutIfAbsent, Stat, StoreRequest, remembered
@@ -103,6 +103,7 @@ STEPS: dict[str, Callable[[Scene, int], None]] = {
 }  # fmt: skip
 
 
+@settings(max_examples=35)
 @given(steps=st.lists(st.tuples(st.sampled_from([*STEPS, "put", "put"]), st.integers(0, 9)), min_size=3, max_size=7))
 def test_what_is_kept_never_changes_an_answer(steps: list[tuple[str, int]]) -> None:
     scene = Scene()

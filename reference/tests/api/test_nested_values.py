@@ -83,7 +83,7 @@ def _comes_out(data: st.DataObject) -> None:
 
 
 @pytest.mark.clause("AMB-136", "WRITER-015")
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.data())
 def test_every_cell_that_is_put_is_read_at_every_step(data: st.DataObject) -> None:
     _comes_out(data)
