@@ -8,6 +8,7 @@ Settings of ``configure``: ``profile`` (``strict`` or ``literal``), ``wal_collec
 from __future__ import annotations
 
 import functools
+import importlib.util
 import operator
 from collections.abc import Callable
 from dataclasses import replace
@@ -88,13 +89,15 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 def hello(_state: ReferenceState, _: Json) -> Json:
     capabilities = [message.name for message in messages().values() if message.role == "capability"]
+    if importlib.util.find_spec("obstore") is not None:  # by which the engine speaks S3
+        capabilities.append("s3")
     return {
         "protocol": "1",
         "implementation": "reference",
         "version": _version(),
         "revisions": list(REVISIONS),
         "roles": list(ROLES),
-        "capabilities": [*capabilities, "s3", "trace", "rows.ipc", "concurrent"],
+        "capabilities": [*capabilities, "trace", "rows.ipc", "concurrent"],
     }
 
 
