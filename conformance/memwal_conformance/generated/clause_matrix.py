@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from memwal.words import counted
+
 from ..proving.coverage import ClauseCoverage, coverages
 from ..registry.clauses import GROUPS, ROOT
 from ..registry.texts import texts
@@ -184,6 +186,7 @@ def clauses_html(known: Sequence[ClauseCoverage]) -> str:
         .get_template("clauses.html.j2")
         .render(
             figures=figures(known),
+            counted=counted,
             groups=[(group, title, [e for e in known if e.clause.group == group]) for group, title in GROUPS.items()],
             style=asset("report.css"),
         )

@@ -501,6 +501,7 @@ def test_the_matrix_is_written_in_three_formats(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "json").read_text("utf-8"))) == 531
     page = (tmp_path / "html").read_text("utf-8")
     assert page.count('<tr id="') == 531
+    assert ("1 tests" in page, "1 cases" in page, "1 test, " in page) == (False, False, True)
     assert "http" not in page.replace('http-equiv="Content-Security-Policy"', "")
 
 
