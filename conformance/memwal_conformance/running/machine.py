@@ -7,8 +7,10 @@ texts has to be dropped for it to continue, that is an observation about the imp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
+from memwal.ids import RegionId
 from memwal.revisions import REVISIONS
 from memwal_sim import blame
 from memwal_sim.following import ChangeTold, RowsTold, StoreChange, told
@@ -22,6 +24,8 @@ CHECK = "steps of the machine"
 UNLEARNED = (RequestFate.APPLIED, RequestFate.LATE, RequestFate.HALF)
 """Fates after which the client does not know that its request was carried out."""
 
+_ONLY_VERSION = re.compile(r"version: \d+ -> \d+")
+"""A change of a manifest's version, and of nothing else."""
 BARRIERS = "AMB-27"
 """The note about entries without rows: what they may stand behind the texts leave open."""
 COLLECTED = "AMB-93"
@@ -37,11 +41,32 @@ def looked(gate: Gate, revision: str, folder: str, acknowledged: Iterable[RowsTo
         entry.order: f"line {entry.order} of the log, {entry.actor} {entry.operation} {entry.name}"
         for entry in gate.log
     }
-    return [
-        _finding(each, lines[each.change.order], revision)
-        for each in history(gate, revision, folder, acknowledged)
-        if each.stopped is not None or each.without
-    ]
+    found, before = [], dict[RegionId, ChangeTold]()
+    for each in history(gate, revision, folder, acknowledged):
+        line = lines.get(each.change.order, "")
+        if repeats(before.get(each.region), each):
+            found.append(_repeated(each, line))
+        elif each.stopped is not None or each.without:
+            found.append(_finding(each, line, revision))
+        before[each.region] = each
+    return found
+
+
+def repeats(before: ChangeTold | None, each: ChangeTold) -> bool:
+    """Whether a manifest version has the content of the one before, whose write its actor was not answered.
+
+    The client took its own manifest for that of another, and wrote the same change again. It looks like a claim that
+    leaves the epoch as it is, and is none.
+    """
+    if before is None or each.stopped is None or not before.change.lost:
+        return False
+    return before.change.actor == each.change.actor and _ONLY_VERSION.fullmatch(each.stopped.changed) is not None
+
+
+def _repeated(each: ChangeTold, line: str) -> Finding:
+    assert each.stopped is not None
+    words = f"region {each.region}: {each.stopped.changed}: the same content once more, after a write without an answer"
+    return Finding(clauses=(blame.ANY_CHANGE,), broken=f"{CHECK}: {words} ({line})")
 
 
 def history(gate: Gate, revision: str, folder: str, acknowledged: Iterable[RowsTold] = ()) -> list[ChangeTold]:

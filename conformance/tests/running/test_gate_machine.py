@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from memwal.ids import RegionId
 from memwal_conformance.adapters.process import AdapterError, AdapterProcess
 from memwal_conformance.places import SUITE
 from memwal_conformance.protocol import Json
@@ -17,6 +19,8 @@ from memwal_conformance.verdicts import CaseResult, Finding, Verdict
 from memwal_model.following import Stopped
 from memwal_model.machine import ACTIONS
 from memwal_sim import blame, bugs
+from memwal_sim.following import ChangeTold, StoreChange
+from memwal_sim.store import Contents
 
 GATE = SUITE / "scenarios" / "gate"
 
@@ -111,6 +115,29 @@ def test_an_acknowledgement_at_a_successors_barrier_ends_the_run(
     (found,) = said(replace(cases, start=swallows).run(scenarios.load(GATE / "zombie_append.json")))
     assert found.clauses == ("WAL-001",)
     assert "2, late was acknowledged to one: the nearest step is acknowledge w1, but no entry has" in str(found.broken)
+
+
+@pytest.mark.parametrize(
+    ("lost", "actor", "changed", "clause"),
+    [
+        (True, "w", "version: 3 -> 4", "MANIFEST-020"),
+        (False, "w", "version: 3 -> 4", "FENCE-005"),
+        (True, "other", "version: 3 -> 4", "FENCE-005"),
+        (True, "w", "version: 3 -> 4; hint: 1 -> 2", "FENCE-005"),
+    ],
+)
+def test_a_manifest_that_is_written_again_after_a_lost_answer_is_no_claim(
+    lost: bool, actor: str, changed: str, clause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pylance 14.0.2 does: line 17 is carried out and answered 500, 18 is answered 412, and 24 writes it again."""
+    region = RegionId("0a0b0c0d-0000-4000-8000-000000000001")
+    first = ChangeTold(region, StoreChange(Contents(), actor, lost, 17), ())
+    stopped = Stopped(changed, ("claim", ("w3",)), "epoch: 3 -> 2 is left", left="epoch")
+    again = ChangeTold(region, StoreChange(Contents(), "w", False, 24), (), stopped)
+    monkeypatch.setattr(machine, "history", lambda *_: [first, again])
+    (found,) = machine.looked(SimpleNamespace(log=()), "R", "t")
+    assert found.clauses == (clause,)
+    assert ("the same content once more" in str(found.broken)) is (clause == "MANIFEST-020")
 
 
 def test_each_clause_that_it_names_is_one_of_every_revision() -> None:
