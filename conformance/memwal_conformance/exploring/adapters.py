@@ -8,8 +8,9 @@ from ..adapters import versions
 from ..adapters.aided import Command
 from ..adapters.harness import Harness
 
-NATIVE = {"storage.timeout": "2s"}
-"""What the native package is set to where nothing else is said: a request without an answer costs half a minute."""
+NATIVE = {"storage.timeout": "2s", "environment": "on"}
+"""What the native package is set to where nothing else is said: a request without an answer costs half a minute, and
+some of its searches, in old versions all of its writers, ignore the options that lead to the store."""
 START_S = 60.0
 """How long a process of an adapter may take to start: a busy machine is no hang."""
 LIMIT_S = 15.0

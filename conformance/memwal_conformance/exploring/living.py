@@ -174,7 +174,8 @@ class LifeRun:
             case Verb.MERGE:
                 actor.process.call("merge.run", {"table": table})
             case Verb.INDEX:
-                actor.process.call("catchup.run", {"table": table})
+                for index in tables.INDEXES:
+                    actor.process.call("catchup.run", {"table": table, "index": index["name"]})
             case Verb.COLLECT:
                 actor.process.call("gc.run", {"table": table, "retain_versions": 1})
             case Verb.SNAPSHOT:
@@ -257,7 +258,8 @@ class LifeRun:
         self.gate.acknowledge(actor.name, name)
         with self._lock:
             self.history = self.history.ended(name, "ok")
-            self.acknowledged.append(RowsTold(actor.name, tables.told(found), self.gate.log[-1].order))
+            if message != "base.write":  # no WAL has these rows
+                self.acknowledged.append(RowsTold(actor.name, tables.told(found), self.gate.log[-1].order))
 
     def _scan(self, actor: _Actor, table: str, number: int) -> None:
         own = self._memory(actor)
