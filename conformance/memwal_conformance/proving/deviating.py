@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import pyarrow as pa
 from memwal import paths
@@ -30,6 +31,7 @@ from memwal.region.region import Region
 from memwal.region.writer import RegionWriter
 from memwal.revisions import Revision
 
+from memwal_conformance.adapters.reference_state import ReferenceState
 from memwal_conformance.protocol import AdapterError, Json
 from memwal_conformance.proving.defects import Handlers
 
@@ -125,6 +127,17 @@ def _is_not_asked_about_filters(handlers: Handlers) -> None:
 
     handlers["hello"] = modest
     del handlers["eval.bloom"]
+
+
+def _hides_memory_after_a_merge(handlers: Handlers) -> None:
+    merge = cast("partial[Json]", handlers["merge.run"])
+    state: ReferenceState = merge.args[0]
+
+    def hide(_: Json) -> None:
+        for writer in state.writers.values():
+            vars(writer)["memory"] = partial(MemoryView, writer.region_id, writer.epoch, (), {})
+
+    _first(handlers, "merge.run", hide)
 
 
 def _moved(cell: Json) -> Json:
@@ -297,6 +310,7 @@ PLANTS: dict[str, Plant] = {
     "verifies_behind_each_entry": Plant(replaced={"memwal.region.writer:RegionWriter._store_entry": _verified_behind}),
     "acknowledges_beside_another_put": Plant(replaced={"memwal.region.writer:RegionWriter.flush_wal": _unless_busy}),
     "hides_memory_during_a_put": Plant(replaced={"memwal.api.writer:Writer.memory": _nothing_while_busy}),
+    "hides_memory_after_a_merge": Plant(plant=_hides_memory_after_a_merge),
     "batches_of_single_rows": Plant(replaced=_entries(_single_rows)),
     "any_bytes_for_a_filter": Plant(replaced={"memwal.codec.bloom:encode": lambda *_: b"anything"}),
     "any_bytes_that_nobody_asks_about": Plant(

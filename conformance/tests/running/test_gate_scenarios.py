@@ -269,7 +269,7 @@ def test_a_put_behind_a_full_memtable_is_looked_at_while_its_flush_stands_still(
     assert stored == {"two"}
 
 
-AT_ONCE = ["scan_beside_a_put", "two_puts_at_once", "flush_beside_a_put", "close_beside_a_put"]
+AT_ONCE = ["scan_beside_a_put", "two_puts_at_once", "flush_beside_a_put", "close_beside_a_put", "merge_beside_a_put"]
 HELD = rule("entry", "hold_before", asleep=True)
 SECOND = {**PUT, "with": PUT["with"] | {"rows": {"$rows": [[3, "a"]]}}}
 READ = {"include": "read", "with": {"actor": "two", "as": "seen", "clauses": ["READ-001"]}}
