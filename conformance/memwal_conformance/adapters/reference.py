@@ -190,6 +190,8 @@ def writer_open(state: ReferenceState, params: Json) -> Json:
     limits = memwal.Limits(wal_interval_ms=None)  # what is stored depends on the messages only, never on the clock
     if "memtable_rows" in params:
         limits = replace(limits, memtable_rows=params["memtable_rows"])
+    if "region_id" in params and not state.has_region(table, params):
+        raise NotFound(params["region_id"], f"there is no region {params['region_id']}")
     region = params.get("region_id", params.get("new_region_id"))
     if region is None and values is None:
         region = table.register_region()  # the message asks for a new one

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 
 import memwal
 import pyarrow as pa
+from memwal import paths
+from memwal.effects import ListFolders
 from memwal.errors import InvalidArgument
 from memwal.revisions import REVISIONS, Revision
+from memwal.stores import open_store
 
 from memwal_conformance import cells
 from memwal_conformance.adapters.watched import ProcessWatch
@@ -50,6 +53,14 @@ class ReferenceState:
 
     def table(self, params: Json) -> memwal.Table:
         return memwal.open(params["table"], storage_options=self.storage, profile=self.profile)
+
+    def has_region(self, table: memwal.Table, params: Json) -> bool:
+        """Whether there is the region that is asked for: it has a folder, or is registered and was never claimed."""
+        store, root = open_store(params["table"], self.storage)
+        folder = f"{root}/{paths.MEM_WAL}" if root else paths.MEM_WAL
+        there = params["region_id"] in store.perform(ListFolders(folder))
+        store.close()
+        return there or any(region.region_id == params["region_id"] for region in table.regions())
 
     def writer(self, params: Json) -> memwal.Writer:
         return self.opened_writer(params["writer"])

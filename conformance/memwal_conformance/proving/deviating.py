@@ -129,6 +129,15 @@ def _is_not_asked_about_filters(handlers: Handlers) -> None:
     del handlers["eval.bloom"]
 
 
+def _makes_regions_that_are_not_there(handlers: Handlers) -> None:
+    honest = handlers["writer.open"]
+
+    def generous(params: Json) -> Json:
+        return honest({"new_region_id" if name == "region_id" else name: value for name, value in params.items()})
+
+    handlers["writer.open"] = generous
+
+
 def _hides_memory_after_a_merge(handlers: Handlers) -> None:
     merge = cast("partial[Json]", handlers["merge.run"])
     state: ReferenceState = merge.args[0]
@@ -310,6 +319,7 @@ PLANTS: dict[str, Plant] = {
     "verifies_behind_each_entry": Plant(replaced={"memwal.region.writer:RegionWriter._store_entry": _verified_behind}),
     "acknowledges_beside_another_put": Plant(replaced={"memwal.region.writer:RegionWriter.flush_wal": _unless_busy}),
     "hides_memory_during_a_put": Plant(replaced={"memwal.api.writer:Writer.memory": _nothing_while_busy}),
+    "makes_regions_that_are_not_there": Plant(plant=_makes_regions_that_are_not_there),
     "hides_memory_after_a_merge": Plant(plant=_hides_memory_after_a_merge),
     "batches_of_single_rows": Plant(replaced=_entries(_single_rows)),
     "any_bytes_for_a_filter": Plant(replaced={"memwal.codec.bloom:encode": lambda *_: b"anything"}),
