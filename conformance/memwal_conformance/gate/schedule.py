@@ -22,7 +22,12 @@ from .server import Gate
 T = TypeVar("T")
 
 Step = dict[str, str]
-"""``{"go": actor}``, ``{"release": actor, "operation": …, "name": …}`` or ``{"crash": actor}``."""
+"""``{"go": lane}``, ``{"release": actor, "operation": …, "name": …}`` or ``{"crash": actor}``."""
+
+
+def actor_in(lane: str) -> str:
+    """The actor that operations in ``lane`` are of: ``one``, or ``one/a`` and ``one/b``, which run at once."""
+    return lane.partition("/")[0]
 
 
 class Stuck(MemwalError):
@@ -101,29 +106,29 @@ class Schedule:
         with self._changed:
             return not self._of(actor).running
 
-    def go(self, actor: str, operation: Callable[[], T]) -> Future[T]:
-        """Start an operation of ``actor`` in a thread of its own; returns its result to come.
+    def go(self, lane: str, operation: Callable[[], T]) -> Future[T]:
+        """Start an operation of the actor in ``lane`` in a thread of its own; returns its result to come.
 
         The operation of an actor in another process is the message to it and the wait for its answer.
         """
         done: Future[T] = Future()
+        actor = actor_in(lane)
 
         def run() -> None:
             try:
                 result = operation()
             except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
-                self._finished(actor)
                 done.set_exception(error)
             else:
-                self._finished(actor)
                 done.set_result(result)
+            self._finished(actor)
 
         with self._changed:
             each = self._of(actor)
             each.running += 1
             if each.running == 1:
                 each.moved_s = 0.0
-        self.steps.append({"go": actor})
+        self.steps.append({"go": lane})
         threading.Thread(target=run, name=f"gate-{actor}", daemon=True).start()
         self._settle(actor)
         return done
@@ -168,11 +173,11 @@ class Schedule:
         operations: Mapping[str, Sequence[Callable[[], Any]]],
         choose: Callable[[Sequence[Step]], Step],
     ) -> dict[str, list[Future[Any]]]:
-        """Let ``choose`` pick among the possible steps until all operations of all actors are done.
+        """Let ``choose`` pick among the possible steps until all operations are done: those of a lane one by one.
 
-        Returns the results of each actor's operations; those that a crashed actor has not begun are left out.
+        Returns the results of each lane's operations; those that a crashed actor has not begun are left out.
         """
-        results: dict[str, list[Future[Any]]] = {actor: [] for actor in operations}
+        results: dict[str, list[Future[Any]]] = {lane: [] for lane in operations}
         while steps := self._possible(operations, results):
             self._carry_out(choose(steps), operations, results)
         return results
@@ -181,7 +186,7 @@ class Schedule:
         self, steps: Sequence[Step], operations: Mapping[str, Sequence[Callable[[], Any]]]
     ) -> dict[str, list[Future[Any]]]:
         """Repeat saved ``steps``. Raises `Diverged` at the first that is not possible."""
-        results: dict[str, list[Future[Any]]] = {actor: [] for actor in operations}
+        results: dict[str, list[Future[Any]]] = {lane: [] for lane in operations}
         for step in steps:
             if "crash" not in step and step not in self._possible(operations, results):
                 raise Diverged(f"step {len(self.steps) + 1} of the schedule is not possible: {step}")
@@ -193,10 +198,10 @@ class Schedule:
     ) -> list[Step]:
         begin: list[Step] = []
         with self._changed:
-            for actor, all_ in operations.items():
-                each = self._of(actor)
-                if not each.running and not each.dead and len(results[actor]) < len(all_):
-                    begin.append({"go": actor})
+            for lane, all_ in operations.items():
+                under_way = any(not result.done() for result in results[lane])
+                if not under_way and not self._of(actor_in(lane)).dead and len(results[lane]) < len(all_):
+                    begin.append({"go": lane})
         return begin + [held.step for held in self.waiting()]
 
     def _carry_out(
@@ -206,8 +211,8 @@ class Schedule:
         results: Mapping[str, list[Future[Any]]],
     ) -> None:
         if "go" in step:
-            actor = step["go"]
-            results[actor].append(self.go(actor, operations[actor][len(results[actor])]))
+            lane = step["go"]
+            results[lane].append(self.go(lane, operations[lane][len(results[lane])]))
         elif "crash" in step:
             self.crash(step["crash"])
         else:

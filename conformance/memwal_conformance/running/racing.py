@@ -14,7 +14,7 @@ from typing import Any
 from memwal_sim.store import Contents, dump
 
 from ..gate import Address, Schedule, Stuck
-from ..gate.schedule import Step
+from ..gate.schedule import Step, actor_in
 from ..protocol import Json
 from ..verdicts import CaseResult, Verdict
 from . import addressing
@@ -50,7 +50,7 @@ def gated() -> tuple[Address, ...]:
 
 def actor_of(step: Step) -> str:
     """Who moves in a step."""
-    return step.get("go") or step.get("release") or step["crash"]
+    return actor_in(step.get("go") or step.get("release") or step["crash"])
 
 
 def one_by_one(actors: Sequence[str], stop: int | None) -> Choose:
@@ -110,12 +110,13 @@ class RaceRun:
         """Run the operations. What they raise is raised, and `AdapterTimeout` for an actor that does not answer."""
         assert running.testbed is not None
         gate = running.testbed.gate
-        for actor in self._operations:
+        actors = dict.fromkeys(map(actor_in, self._operations))
+        for actor in actors:
             running.begin(actor)
-        processes = [running.actors[actor] for actor in self._operations]
+        processes = [running.actors[actor] for actor in actors]
         limit_s = min(process.limit_s for process in processes)
         schedule = Schedule(gate, gated(), settle_ms=SETTLE_MS, limit_s=limit_s)
-        doing = {actor: [partial(running.step, step) for step in todo] for actor, todo in self._operations.items()}
+        doing = {lane: [partial(running.step, step) for step in todo] for lane, todo in self._operations.items()}
         for process in processes:
             process.limit_s = LIMITS.life_s  # the schedule counts the time: it is the one that holds actors up
         try:
@@ -174,16 +175,23 @@ def spread(found: Sequence[Order], most: int) -> Sequence[Order]:
 def _judged(
     raced: RacedOrder, order: Order, once: Callable[[SuiteScenario], CaseResult], keep: Path | None
 ) -> CaseResult:
-    """The result of an order. A failure becomes faults by name, which are run, and kept if they fail too."""
+    """The result of an order. A failure becomes faults by name, which are run, and kept if they fail too.
+
+    Where an actor does several things at once, no rule can say which of them a request is of: the order stays as it is.
+    """
     result = raced.result
     if result.verdict is Verdict.PASS or result.scenario is None:
         return result
+    text = f"order: {order.name}\n" + "".join(f"  {json.dumps(step)}\n" for step in raced.steps)
+    if any("/" in lane for lane in result.scenario["race"]["operations"]):
+        if keep is not None:
+            _save(keep, raced, order, None)
+        return replace(result, text=f"{result.text}\n{text}")
     addressed = addressing.addressed(result.scenario, raced.steps)
     again = once(addressed)
     same = again.verdict is result.verdict
     if keep is not None:
         _save(keep, raced, order, addressed.described if same else None)
-    text = f"order: {order.name}\n" + "".join(f"  {json.dumps(step)}\n" for step in raced.steps)
     faults = "the same faults by name fail too" if same else f"the same faults by name end in {again.verdict}"
     return replace(again if same else result, text=f"{result.text}\n{text}{faults}")
 

@@ -33,7 +33,6 @@ under a kind is listed in the report, and what is stored is judged all the same.
 REACHED_S = 30.0
 """Limit for a rule to act while messages are under way, and for a message to end whose process was killed."""
 
-
 ENDED_ITSELF = (-signal.SIGKILL, 137)
 """Exit statuses of a process that ``sync.crash`` ended."""
 
@@ -246,9 +245,10 @@ class ScenarioRun:
             raise
 
     def hung(self, name: str, limit_s: float) -> NoReturn:
-        """Raise what a process raises that never answers, for the last message that an actor was sent."""
+        """Raise what a process raises that never answers, for the first message of an actor that has no answer."""
         assert self.testbed is not None
-        call = next(call for actor, call in reversed(self.testbed.under_way) if actor == name)
+        mine = [call for actor, call in self.testbed.under_way if actor == name]
+        call = next((call for call in mine if not call.over), mine[-1])
         with self._counting(name, call.logged):
             raise AdapterTimeout(call.message, limit_s, self.actors[name].stderr_tail())
 

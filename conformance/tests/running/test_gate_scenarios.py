@@ -11,7 +11,7 @@ import pytest
 from memwal_conformance.places import SUITE
 from memwal_conformance.protocol import REVISIONS
 from memwal_conformance.proving import broken_survey
-from memwal_conformance.proving.broken import engine_with
+from memwal_conformance.proving.broken import engine_with, planted
 from memwal_conformance.running import addressing, crashing, racing, runner, scenarios
 from memwal_conformance.running.cases import Amount, CaseRunner
 from memwal_conformance.running.scenarios import SuiteScenario
@@ -269,7 +269,26 @@ def test_a_put_behind_a_full_memtable_is_looked_at_while_its_flush_stands_still(
     assert stored == {"two"}
 
 
-AT_ONCE = ["scan_beside_a_put", "two_puts_at_once", "flush_beside_a_put", "close_beside_a_put", "merge_beside_a_put"]
+def test_an_actor_of_a_race_may_be_asked_for_two_things_at_once(cases: CaseRunner, tmp_path: Path) -> None:
+    race = scenarios.load(GATE / "puts_and_a_flush_in_any_order.json")
+    assert cases.run(race, amount=Amount(orders=3)).verdict is Verdict.PASS
+    with bugs.replacing(planted("acknowledges_beside_another_put").replaced):
+        result = cases.run(race, amount=Amount(orders=6))
+    assert result.verdict is Verdict.FAIL, result.text
+    assert broken(result) == {"WAL-001"}
+    saved = [json.loads(file.read_text("utf-8")) for file in (tmp_path / "kept").glob("*/schedule.json")]
+    assert any({"go": "one/put"} in steps and {"go": "one/flush"} in steps for steps in saved)
+    assert not [*(tmp_path / "kept").glob("*/scenario.json")]  # no rule tells requests of one actor apart
+
+
+AT_ONCE = [
+    "scan_beside_a_put",
+    "two_puts_at_once",
+    "flush_beside_a_put",
+    "close_beside_a_put",
+    "merge_beside_a_put",
+    "puts_and_a_flush_in_any_order",
+]
 HELD = rule("entry", "hold_before", asleep=True)
 SECOND = {**PUT, "with": PUT["with"] | {"rows": {"$rows": [[3, "a"]]}}}
 READ = {"include": "read", "with": {"actor": "two", "as": "seen", "clauses": ["READ-001"]}}
