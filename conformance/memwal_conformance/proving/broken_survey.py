@@ -25,7 +25,7 @@ from memwal.errors import InvalidArgument
 from memwal_sim import bugs
 
 from .. import protocol, vectors
-from ..adapters import reference
+from ..adapters import reference, suite_roles
 from ..adapters.process import BROKEN, AdapterCrash, AdapterProcess
 from ..places import SUITE, scenario_files, vector_files
 from ..protocol import REVISIONS, AdapterError, Hello, Json
@@ -64,7 +64,10 @@ class Judged:
 
 
 class InProcess:
-    """The reference adapter in this process, with an adapter process's interface; a kill drops what it holds."""
+    """The reference adapter in this process, with an adapter process's interface; a kill drops what it holds.
+
+    Base writes are the suite's own, as in every run of the reference.
+    """
 
     limit_s = 60.0
     """Of races, which count the time by themselves; a call has no other limit here."""
@@ -78,6 +81,11 @@ class InProcess:
     def call(self, message: str, params: Json) -> Json:
         """Answer one request as `adapters.serve` and `AdapterProcess.call` do together."""
         protocol.check(message, "params", params)
+        if message == "configure":
+            self.helper = suite_roles.handlers()
+            self.helper["configure"](params)
+        if message == "base.write":
+            return self.helper[message](params)
         try:
             result = json.loads(json.dumps(self.handlers[message](params)))
         except AdapterError:

@@ -21,6 +21,7 @@ from memwal_conformance.proving.mutants import Mutant
 from memwal_conformance.proving.planted import Planted, of_mutant, register
 from memwal_conformance.proving.trials import Trial
 from memwal_conformance.registry import clauses as registry
+from memwal_conformance.verdicts import Verdict
 from memwal_sim.bugs import Bug
 from memwal_sim.evidence.kills import Noticed
 from memwal_sim.parallel import ALONE, Workers
@@ -389,3 +390,9 @@ def test_check_says_what_is_stale_and_ends_with_status_1(monkeypatch: pytest.Mon
     assert status == 1
     where = "conformance/mutants/WAL.toml: second: test t.py::test_second"
     assert f"{where}: it was not seen to notice: memwal conformance planted kill" in text.splitlines()
+
+
+def test_an_engine_without_a_bug_passes_a_case_of_base_writes(tmp_path: Path) -> None:
+    """The reference does not claim them, and a case that cannot be run here would seem to notice every bug."""
+    found = broken_survey.judge("scenarios/base_rows_change_beside_merged_ones.json::B", tmp_path)
+    assert found.verdict is Verdict.PASS

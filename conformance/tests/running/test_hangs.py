@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from memwal_conformance.adapters import suite_roles
 from memwal_conformance.adapters.process import AdapterProcess, AdapterTimeout
 from memwal_conformance.places import SUITE
 from memwal_conformance.protocol import Json, messages
@@ -57,10 +56,7 @@ class Hangs(InProcess):
     hanging = ""
 
     def call(self, message: str, params: Json) -> Json:
-        if message == "configure":
-            self.base_writer = suite_roles.handlers()
-            self.base_writer["configure"](params)
-        answer = self.base_writer[message](params) if message == "base.write" else super().call(message, params)
+        answer = super().call(message, params)
         if message == self.hanging:
             raise AdapterTimeout(message, 5, "")
         return answer

@@ -32,5 +32,6 @@ BUG = Bug(
     scenario="asked_every_way",
     oracle="a filter equals a scan",
     violated="READ-002",
+    unseen="filters of the protocol compare with one value each: there is no IN",
     replaced={"memwal.read.pruning:_matching": _of_the_first},
 )

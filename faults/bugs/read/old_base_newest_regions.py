@@ -23,5 +23,6 @@ BUG = Bug(
     scenario="eventual_reader",
     oracle="reads are explained",
     violated="READ-013",
+    unseen="no message of the protocol opens an older version of a table",
     replaced={"memwal.read.view:eventual_view": _newest_regions},
 )

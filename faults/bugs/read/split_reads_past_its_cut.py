@@ -25,5 +25,6 @@ BUG = Bug(
     scenario="read_in_splits",
     oracle="reads are explained",
     violated="READ-008",
+    unseen="no message of the protocol plans a read and does its parts later",
     replaced={"memwal.read.tail:wal_tail": _to_the_end},
 )

@@ -23,5 +23,6 @@ BUG = Bug(
     scenario="asked_every_way",
     oracle="a text search scores as one table does",
     violated="READ-002",
+    unseen="no message of the protocol rewrites a column in place",
     replaced={"memwal.read.indexed:inside": _everywhere},
 )
