@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import lru_cache
 from typing import NewType
 
 RegionId = NewType("RegionId", str)
@@ -38,6 +39,7 @@ Milliseconds = NewType("Milliseconds", int)
 UINT64_MAX = 2**64 - 1
 
 
+@lru_cache(maxsize=1 << 12)
 def region_id(text: str) -> RegionId:
     """Parse the text form of a region id; raises ValueError unless it is a lower-case hyphenated UUID."""
     if str(uuid.UUID(text)) != text:

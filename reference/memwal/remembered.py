@@ -114,7 +114,8 @@ class Remembering:
         """The value; or None, and what `remember` is to be told."""
         entry = self.memory.find(request.what)
         if entry is not None and self._holds(entry.stamps):
-            self._note(entry.stamps)
+            if self.open:
+                self._note(entry.stamps)
             return entry.value, None
         found = Recording(request.what)
         self.open.append(found)
@@ -153,7 +154,10 @@ class Remembering:
 
     def _holds(self, stamps: Stamps) -> bool:
         seen = self.seen
-        return all((seen[path] if path in seen else self._stamp(path)) == stamp for path, stamp in stamps.items())
+        for path, stamp in stamps.items():  # noqa: SIM110 - most have one, and a generator takes longer than that
+            if (seen[path] if path in seen else self._stamp(path)) != stamp:
+                return False
+        return True
 
     def _note(self, stamps: Stamps) -> None:
         for each in self.open:

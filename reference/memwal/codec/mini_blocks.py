@@ -9,6 +9,8 @@ Source: the Lance file format, version 2.1, "Mini Block Page Layout" and "Full Z
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
@@ -59,21 +61,39 @@ def row_bytes_of(encoding: bytes, rows: int, size_bytes: int) -> int:
     return row_bytes if not any(levels) and not rest and row_bytes * rows == size_bytes else 0
 
 
-def places(words: bytes, word: str, chunks: Range, rows: int, wanted: npt.NDArray[np.uint64]) -> list[Range] | None:
-    """Where the chunks are that hold the rows ``wanted`` of a page, ascending; None if the words do not add up.
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Where the chunks of a page are."""
 
-    ``words``: the first buffer; ``chunks``: where the second is.
+    ends: npt.NDArray[np.int64]
+    """Of each chunk the row after its last, counted from the page's first. Shape (chunks,)."""
+    starts: npt.NDArray[np.int64]
+    """Positions in the file. Shape (chunks,)."""
+    sizes: npt.NDArray[np.int64]
+    """In bytes. Shape (chunks,)."""
+
+    def of(self, wanted: npt.NDArray[np.uint64]) -> list[Range]:
+        """Those that hold the rows ``wanted`` of the page, which ascend."""
+        if len(wanted) == 1:
+            number = int(self.ends.searchsorted(np.int64(wanted[0]), "right"))
+            return [(int(self.starts[number]), int(self.sizes[number]))]
+        numbers = np.unique(self.ends.searchsorted(wanted.astype(np.int64), "right"))
+        return list(zip(self.starts[numbers].tolist(), self.sizes[numbers].tolist(), strict=True))
+
+
+def chunks(words: bytes, word: str, buffer: Range, rows: int) -> Chunks | None:
+    """The chunks of a page of ``rows`` rows; None if the words do not add up.
+
+    ``words``: the first buffer; ``buffer``: where the second is.
     """
     if len(words) % np.dtype(word).itemsize:
         return None
     found = np.frombuffer(words, word).astype(np.int64)
     sizes = ((found >> 4) + 1) * _SIZE_UNIT
     values = np.int64(1) << (found & 15)
-    if not len(found) or sizes.sum() != chunks[1]:
+    if not len(found) or sizes.sum() != buffer[1]:
         return None
     values[-1] = rows - values[:-1].sum()  # the last one has what is left
     if values[-1] <= 0:
         return None
-    numbers = np.unique(np.searchsorted(np.cumsum(values), wanted.astype(np.int64), side="right"))
-    starts = np.cumsum(sizes) - sizes + chunks[0]
-    return [(int(starts[number]), int(sizes[number])) for number in numbers]
+    return Chunks(np.cumsum(values), np.cumsum(sizes) - sizes + buffer[0], sizes)

@@ -41,10 +41,11 @@ class CorpusStatistics:
 
     @implements("WRITER-027", "AMB-110")
     def __add__(self, other: CorpusStatistics) -> CorpusStatistics:
+        frequencies = dict(self.frequencies)
+        for term, count in other.frequencies.items():
+            frequencies[term] = frequencies.get(term, 0) + count
         return CorpusStatistics(
-            documents=self.documents + other.documents,
-            terms=self.terms + other.terms,
-            frequencies=Counter(self.frequencies) + Counter(other.frequencies),
+            documents=self.documents + other.documents, terms=self.terms + other.terms, frequencies=frequencies
         )
 
     def weight(self, term: str) -> float:
@@ -89,12 +90,19 @@ class Corpus:
         documents, terms = int(np.count_nonzero(counted)), int(self.lengths[counted].sum(dtype=np.int64))
         return replace(self, total=CorpusStatistics(documents=documents, terms=terms))
 
+    def with_lists(self, postings: Mapping[str, Postings]) -> Corpus:
+        """The same documents with other lists."""
+        return Corpus(lengths=self.lengths, live=self.live, postings=postings, total=self.total)
+
     @implements("WRITER-027", "AMB-110")
     def statistics(self) -> CorpusStatistics:
         """Of the documents that count."""
         total = self.total or self.counted().statistics()
+        if not self.postings:
+            return total
         found = {term: int(np.count_nonzero(self.live[each.documents])) for term, each in self.postings.items()}
-        return replace(total, frequencies={term: count for term, count in found.items() if count})
+        frequencies = {term: count for term, count in found.items() if count}
+        return CorpusStatistics(documents=total.documents, terms=total.terms, frequencies=frequencies)
 
     @implements("PLAN-023", "AMB-110")
     def scores(self, asked: AskedTerms, corpus: CorpusStatistics) -> tuple[Documents, Scores]:

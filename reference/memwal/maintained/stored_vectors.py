@@ -50,6 +50,16 @@ class VectorRows:
         encoded = None if self.encoded is None else self.encoded.at(chosen)
         return VectorRows(self.addresses[chosen], encoded, self.fragments)
 
+    @staticmethod
+    def joined(parts: Sequence[VectorRows]) -> VectorRows:
+        """All of ``parts``, at least one, of one index entry."""
+        encoded = [each.encoded for each in parts if each.encoded is not None]
+        return VectorRows(
+            np.concatenate([each.addresses for each in parts]),
+            Encoded.joined(encoded) if encoded else None,
+            frozenset[int]().union(*(each.fragments for each in parts)),
+        )
+
     def size_bytes(self) -> int:
         """Bytes in memory."""
         return self.addresses.nbytes + (0 if self.encoded is None else self.encoded.size_bytes())
@@ -65,18 +75,34 @@ class StoredVectors:
     code: VectorCode
     ends: npt.NDArray[np.int64]
     """Of each partition, the row after its last. Shape (partitions,)."""
+    rows: VectorRows | None = None
+    """All rows, if they are at hand."""
+
+    def size_bytes(self) -> int:
+        """Bytes in memory."""
+        return int(self.ends.nbytes) + (self.rows.size_bytes() if self.rows is not None else 0)
+
+    async def with_rows(self) -> StoredVectors:
+        """The same with all rows at hand, if the file is one that is fetched as a whole."""
+        if self.file.layout is not None or not self.ends[-1]:
+            return self
+        return replace(self, rows=await self._rows(0, int(self.ends[-1])))
 
     @implements("PLAN-011", "PLAN-021")
     async def of(self, partitions: npt.NDArray[np.int64]) -> Sequence[VectorRows]:
-        """The rows of some partitions, in parts."""
+        """The rows of some partitions; in parts where they are wide."""
         starts, ends = np.where(partitions > 0, self.ends[partitions - 1], 0), self.ends[partitions]
-        spans = [(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True) if start < end]
-        if not spans:
-            return []
         if self.file.layout is not None:
-            return [await self._rows(start, end) for start, end in spans]
-        whole = await self._rows(0, int(self.ends[-1]))
-        return [whole.at(np.concatenate([np.arange(start, end) for start, end in spans]))]
+            spans = [(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True) if start < end]
+            found = [await self._rows(start, end) for start, end in spans]
+            return [VectorRows.joined(found)] if len(found) > 1 and self.code.codebook is not None else found
+        rows = int(self.ends[-1])
+        # Partitions begin and end at these rows: where more of them have begun than ended is one that is wanted.
+        marks = np.bincount(starts, minlength=rows + 1) - np.bincount(ends, minlength=rows + 1)
+        chosen = np.flatnonzero(np.cumsum(marks[:rows]))
+        if not len(chosen):
+            return []
+        return [(self.rows or await self._rows(0, rows)).at(chosen)]
 
     async def _rows(self, start: int, end: int) -> VectorRows:
         """Rows of the file, which are kept."""
@@ -114,7 +140,7 @@ async def open_vectors(io: Io, entry: table_pb2.IndexMetadata, code: VectorCode)
     """One index entry of the table at ``io``, which follows ``code``. Raises `ArtifactError` for damaged files."""
     name = f"{index_folder(entry.uuid.uuid)}/{AUXILIARY_FILE}"
     what = ("vectors of an index", io.path(name), code.model)
-    return await remembered(io, what, partial(_opened, io, name, code), lambda opened: int(opened.ends.nbytes))
+    return await remembered(io, what, partial(_opened, io, name, code), StoredVectors.size_bytes)
 
 
 async def _opened(io: Io, name: str, code: VectorCode) -> StoredVectors:

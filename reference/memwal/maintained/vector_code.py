@@ -45,6 +45,8 @@ Codes = npt.NDArray[Any]
 """Shape (rows, width): numbers of the column's own type (IVF_FLAT), else uint8."""
 
 _CODEWORDS = 256
+_FEW_CODES = 1 << 11
+"""The codes of so few rows are looked up all at once; those of more slice by slice, which touches less memory."""
 _TOP = 255
 _BATCH_NUMBERS = 1 << 22
 """Most numbers in an intermediate array."""
@@ -221,9 +223,14 @@ class VectorCode:
     def _looked_up(self, encoded: Encoded, query: QueryVector) -> npt.NDArray[np.float32]:
         """Distances under product quantisation: sums over the slices, from a table of all codewords."""
         assert query.words is not None
-        sums = np.zeros(len(encoded.codes))
-        for number, words in enumerate(query.words):
-            sums += words.take(encoded.codes[:, number])
+        sums: Numbers = np.zeros(len(encoded.codes))
+        if len(sums) <= _FEW_CODES:
+            slices, codewords = query.words.shape
+            places = encoded.codes.T + codewords * np.arange(slices)[:, None]
+            sums = query.words.ravel().take(places).sum(axis=0)  # slice after slice, as below
+        else:
+            for number, words in enumerate(query.words):
+                sums += words.take(encoded.codes[:, number])
         if encoded.fixed is None:
             return (1 + sums).astype(np.float32)
         return np.maximum(sums + encoded.fixed + query.centroids[encoded.partitions], 0).astype(np.float32)

@@ -35,6 +35,10 @@ class Liveness:
     """Addresses of the rows that do not count, ascending."""
     _told: dict[tuple[RegionId | None, int], tuple[str, ...] | None] = field(default_factory=dict)
     """What `_of_tables` said."""
+    _paths: dict[tuple[RegionId | None, int], str] = field(default_factory=dict)
+    """The manifests of generations whose keys were asked for."""
+    _there: dict[RegionId, list[Part]] = field(default_factory=dict)
+    """The sources of a region, without MemTables that have no rows."""
 
     @implements("AMB-110")
     async def of(self, part: Part, addresses: Addresses) -> Mask:
@@ -83,21 +87,31 @@ class Liveness:
         """The manifests of a source and of all generations above it; None if one of these is not a table."""
         which = part.region_id, part.generation
         if which not in self._told:
-            newer = await self._newer(part)
-            tables = [each for each in (part, *newer) if isinstance(each, TablePart)]
+            newer, told = await self._newer(part), list[str]()
             for each in newer:
-                await self.fresh.keys(each)  # which asks for the newest version of each: that is not kept
-            every = len(tables) == len(newer) + 1
-            self._told[which] = tuple([(await each.opened()).path for each in tables]) if every else None
+                if (path := self._paths.get((each.region_id, each.generation))) is None:
+                    await self.fresh.keys(each)  # which asks for the newest version of each: that is not kept
+                    if not isinstance(each, TablePart):
+                        continue
+                    path = self._paths[each.region_id, each.generation] = (await each.opened()).path
+                told.append(path)
+            every = len(told) == len(newer)
+            self._told[which] = ((await part.opened()).path, *told) if isinstance(part, TablePart) and every else None
         return self._told[which]
 
     async def _newer(self, part: Part) -> list[Part]:
         """The sources whose rows supersede those of ``part``, without MemTables that have no rows."""
         regions = self.fresh.parts.regions
+        newer: list[Part] = []
         # A newer row of the key supersedes one of the base whichever region it is in: that is what its merge does.
-        sources = regions.values() if part.region_id is None else (regions[part.region_id],)
-        newer = [each for parts in sources for each in parts if each.generation > part.generation]
-        return [each for each in newer if isinstance(each, TablePart) or len((await self.fresh.keys(each))[1])]
+        for region in regions if part.region_id is None else (part.region_id,):
+            if region not in self._there:
+                there = regions[region]
+                self._there[region] = [
+                    each for each in there if isinstance(each, TablePart) or len((await self.fresh.keys(each))[1])
+                ]
+            newer += [each for each in self._there[region] if each.generation > part.generation]
+        return newer
 
     async def _made(self, part: Part) -> Addresses:
         newer = await self._newer(part)

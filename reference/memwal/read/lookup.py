@@ -14,7 +14,7 @@ from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..ids import RegionId, TableVersion
 from ..index import regions
-from ..index.snapshot import RegionRow
+from ..keys import Mask
 from ..table.state import TableState
 from .nodes import BloomFilterGuard, CoalesceFirst, Hashing, Lookup, OfRegion, TakeLast, live, watched
 from .parts import Parts, collect
@@ -24,15 +24,13 @@ from .view import View, over
 
 
 @implements("PLAN-016", "PLAN-017")
-def plan(
-    base: TableState, known: Mapping[RegionId, RegionRow], parts: Parts, keys: pa.Table, columns: Sequence[str]
-) -> CoalesceFirst:
-    """The plan that finds ``keys``, a table of the key columns in the base table's types. ``known``: regions."""
+def plan(base: TableState, masks: Mapping[RegionId, Mask], parts: Parts, columns: Sequence[str]) -> CoalesceFirst:
+    """The plan that finds keys, a table of the key columns in the base table's types. ``masks``: of `targets`."""
     key, names = base.primary_key, tuple(columns)
     children: list[Lookup] = []
     hashing = Hashing()
-    for region, mask in targets(base, known, parts.regions, keys).items():
-        for part in parts.regions[region]:
+    for region, mask in masks.items():
+        for part in parts.regions.get(region, ()):
             children.append(OfRegion(mask, BloomFilterGuard(part, TakeLast(part, key, names), hashing)))
     children.append(TakeLast(parts.base, key, names))
     return CoalesceFirst(key, children)
@@ -51,21 +49,24 @@ async def lookup(
     ``run``: False only plans, and finds nothing.
     Raises as `memwal.read.view.over` does, and `InvalidArgument` for columns that are not there.
     """
-    known: dict[TableVersion, Mapping[RegionId, RegionRow]] = {}
+    masks: dict[TableVersion, Mapping[RegionId, Mask]] = {}
 
     async def asked(base: TableState) -> tuple[Mapping[RegionId, RegionManifest], int]:
         # PLAN-016, the region of the key: the manifests of others are not looked at. Values of a region never change.
-        known[base.version] = await registered(io, base, live=True)
+        known = await registered(io, base, live=True)
         among = await regions.folders(io)
-        asked_for = targets(base, known[base.version], among, keys)
+        asked_for = masks[base.version] = targets(base, known, among, keys)
         return await regions.discover(io, base.revision, asked_for), len(among) - len(asked_for)
 
     async def body(view: View) -> tuple[pa.Table, CoalesceFirst]:
         names = query.names(view.base)
+        parts = collect(io, view, query.memory)
         # Regions may have been registered since: then more of them are known not to have the keys.
-        if view.base.version not in known:
-            known[view.base.version] = await registered(io, view.base, live=view.live)
-        planned = plan(view.base, known[view.base.version], collect(io, view, query.memory), keys, names)
+        of_keys = masks.get(view.base.version, {})
+        if not parts.regions.keys() <= of_keys.keys():
+            known = await registered(io, view.base, live=view.live)
+            of_keys = targets(view.base, known, parts.regions, keys)
+        planned = plan(view.base, of_keys, parts, names)
         if query.watched:
             watched(planned, {"regions_pruned": view.passed_by} if view.live else {})
         found = await planned.find(keys) if run else keys.slice(0, 0)

@@ -121,10 +121,16 @@ class Freshness:
                 self._known = await registered(self.io, base, live=self.view.live) if self.parts.regions else {}
             masks = dict(targets(base, self._known, self.parts.regions, keys))
         for region, mask in masks.items():
+            wanted = (mask & ~found).nonzero()[0]
+            asked = hashed.at(wanted)
             for newer in self.parts.regions[region]:
-                asked = np.flatnonzero(mask & ~found)
-                if newer.generation > part.generation and len(asked):
-                    found[asked] = await self._has(newer, hashed.at(asked))
+                if newer.generation <= part.generation or not len(wanted):
+                    break  # the newest come first
+                has = await self._has(newer, asked)
+                if has.any():
+                    found[wanted] = has
+                    wanted = wanted[~has]
+                    asked = hashed.at(wanted)
         return found
 
     async def _has(self, part: Part, asked: AskedKeys) -> Mask:

@@ -9,7 +9,7 @@ Source: MemWAL revision A, "Full-Text Search Queries".
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -126,7 +126,7 @@ class Documents:
                 else:
                     name = ("documents of an index", stored.prefix)
                     addresses, corpus = await self.live.kept(self.part, name, make, _documents_bytes, of=stored.files)
-                self.found.append((addresses, replace(corpus, postings=await self._lists(stored))))
+                self.found.append((addresses, corpus.with_lists(await self._lists(stored))))
 
     async def _counted(
         self, answered: Answered, entry: table_pb2.IndexMetadata, stored: StoredPart

@@ -237,17 +237,22 @@ class Neighbours:
                 self.merged[id(answered)] = await in_base(base, generation, fragments, base.base.primary_key)
 
     async def _opened(self) -> list[tuple[Answered, frozenset[FragmentId], StoredVectors]]:
-        return [
-            (answered, answered.by(entry), await open_vectors(answered.io, entry, self.code))
-            for answered in self.coverage.answered
-            for entry in answered.entries
-        ]
+        found = []
+        for answered in self.coverage.answered:
+            for entry in answered.entries:
+                vectors = await open_vectors(answered.io, entry, self.code)
+                if answered.io.remembers and self.part.region_id is not None:
+                    vectors = await vectors.with_rows()  # they are kept with the generation
+                found.append((answered, answered.by(entry), vectors))
+        return found
 
     async def _compare_rows(self, query: QueryVector) -> None:
         """Rows that no index answers for, and those of memory."""
         if self.coverage.scanned is not None and not self.coverage.scanned:
             return
         rows = await self.part.rows([self.asked.column], self.coverage.scanned)
+        if not rows.num_rows:
+            return  # as most WAL tails are
         encoded = _encoded(self.part, rows, self.code, self.asked.column, self.index)
         addresses = rows.column(ROW_ADDRESS).to_numpy()[encoded.offsets]
         self.found.append((addresses, self.code.distances(encoded, query)))
@@ -291,7 +296,7 @@ class Neighbours:
 
 
 def _opened_bytes(opened: Sequence[tuple[Answered, frozenset[FragmentId], StoredVectors]]) -> int:
-    return sum(_OPENED_BYTES + int(vectors.ends.nbytes) for _, _, vectors in opened)
+    return sum(_OPENED_BYTES + vectors.size_bytes() for _, _, vectors in opened)
 
 
 def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> Addresses:

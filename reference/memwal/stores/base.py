@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from ..effects import Copy, List, ListFolders, RenameIfAbsent, StoreRequest
@@ -12,6 +13,17 @@ S_contra = TypeVar("S_contra", contravariant=True)
 
 Handlers = Mapping[type[StoreRequest[Any]], Callable[[S_contra, Any], Any]]
 """How a store of type ``S_contra`` performs each kind of request."""
+
+
+_NAMES = 1 << 12
+"""So many names are not looked at anew where they are asked for again."""
+
+
+_OF_FOLDERS = (List, ListFolders)
+"""The requests whose path may be empty: the folder of everything."""
+
+
+_WITH_TARGET = (Copy, RenameIfAbsent)
 
 
 class Store(Protocol):
@@ -36,16 +48,18 @@ class Store(Protocol):
 
 def handler(handlers: Handlers[S_contra], request: StoreRequest[Any]) -> Callable[[S_contra, Any], Any]:
     """The entry of ``handlers`` for ``request``, whose names are checked first; raises `InvalidArgument`."""
-    found = handlers.get(type(request))
+    kind = type(request)
+    found = handlers.get(kind)
     if found is None:
-        raise InvalidArgument(f"no request that a store performs: {type(request).__name__}")
-    if request.path or not isinstance(request, List | ListFolders):
+        raise InvalidArgument(f"no request that a store performs: {kind.__name__}")
+    if request.path or kind not in _OF_FOLDERS:
         check_name(request.path)
-    if isinstance(request, Copy | RenameIfAbsent):
+    if isinstance(request, _WITH_TARGET):
         check_name(request.target)
     return found
 
 
+@lru_cache(maxsize=_NAMES)
 def check_name(name: str) -> None:
     """Raise `InvalidArgument` unless ``name`` is an object name.
 

@@ -80,7 +80,7 @@ class LocalStore:
     def _list_folders(self, request: ListFolders) -> tuple[str, ...]:
         path = self._prefix + request.path
         folders = (entry.name for entry in _entries(path, request.path) if _is_folder(entry, request.path))
-        return tuple(sorted(name for name in folders if any(_walk(f"{path}/{name}/", request.path))))
+        return tuple(sorted(name for name in folders if _has_object(f"{path}/{name}/", request.path)))
 
     @implements("AMB-38", "MANIFEST-021", "MANIFEST-039")
     def _put_if_absent(self, request: PutIfAbsent) -> None:
@@ -229,6 +229,14 @@ def _walk(path: str, name: str) -> Iterator[str]:
                 folders.append(f"{folder}{entry.name}/")
             elif _is_object(entry, name):
                 yield folder + entry.name
+
+
+def _has_object(path: str, name: str) -> bool:
+    """Whether there is any object below the folder ``path``, which ends in a slash."""
+    for entry in _entries(path, name):
+        if _has_object(f"{path}{entry.name}/", name) if _is_folder(entry, name) else _is_object(entry, name):
+            return True
+    return False
 
 
 _HANDLERS: Handlers[LocalStore] = {

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..codec import mini_blocks
 from ..codec.data_file import Decoder
 from ..codec.file_layout import Page, Range, joined
+from ..codec.mini_blocks import Chunks
 from ..effects import Io, remembered
 from .stored_file import Rows, StoredFile, decoder, open_rows, parts_in
 
@@ -38,7 +39,7 @@ async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> R
         pages.now = (await _no_pages(io, file)).now
     reader, before = pages.now
     # What was not fetched after all is not held, and others may read meanwhile.
-    held = replace(before, ranges=set(before.ranges), words=dict(before.words))
+    held = replace(before, ranges=set(before.ranges), chunks=dict(before.chunks))
     reader.add(await parts_at(io, file, wanted, held))
     if pages.now[0] is reader:
         pages.now = reader, held
@@ -56,8 +57,8 @@ class Held:
     """What has been fetched of a file, and is not fetched again."""
 
     ranges: set[Range] = field(default_factory=set)
-    words: dict[Range, bytes] = field(default_factory=dict)
-    """The words of chunks of pages (`mini_blocks`)."""
+    chunks: dict[Range, Chunks | None] = field(default_factory=dict)
+    """Of pages, by their first buffer, where their chunks are; None if it does not say."""
     size_bytes: int = 0
 
     async def fetch(
@@ -107,11 +108,10 @@ async def parts_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64], hel
     for page, inside in chunked:
         assert page.word is not None
         position, size = page.buffers[0]
-        if page.buffers[0] not in held.words:
-            words = (data[position - at :][:size] for at, data in parts if at <= position < at + len(data))
-            held.words[page.buffers[0]] = next(words)
-        found = mini_blocks.places(
-            held.words[page.buffers[0]], page.word, page.buffers[1], page.end_row - page.first_row, inside
-        )
-        chunks += [page.buffers[1]] if found is None else found
+        if page.buffers[0] not in held.chunks:
+            words = next(data[position - at :][:size] for at, data in parts if at <= position < at + len(data))
+            rows = page.end_row - page.first_row
+            held.chunks[page.buffers[0]] = mini_blocks.chunks(words, page.word, page.buffers[1], rows)
+        found = held.chunks[page.buffers[0]]
+        chunks += [page.buffers[1]] if found is None else found.of(inside)
     return parts + await held.fetch(io, file, chunks, CHUNK_GAP_BYTES)

@@ -14,6 +14,8 @@ import re
 import uuid
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
+from operator import itemgetter
 
 from .. import confirm, paths
 from ..clauses import implements
@@ -22,6 +24,8 @@ from ..errors import AlreadyExists, ArtifactError, NotFound, OutcomeUnknown, Sto
 from ..ids import UINT64_MAX, TableVersion
 
 _STEM = re.compile(r"([0-9]{1,20})\.manifest")
+_NAMES = 1 << 12
+"""So many names of manifests are not parsed anew where they are listed again."""
 _STAGED = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
 
 
@@ -41,6 +45,7 @@ def name(version: TableVersion, scheme: Scheme = Scheme.V2) -> str:
     return f"{paths.VERSIONS}/{stem}.manifest"
 
 
+@lru_cache(maxsize=_NAMES)
 @implements("AMB-120")
 def parse(file: str) -> tuple[TableVersion, Scheme] | None:
     """Version and scheme of a final manifest name; None for anything else, staged manifests included."""
@@ -72,7 +77,7 @@ class Listing:
     @property
     def mixed(self) -> bool:
         """Names of both schemes are there, which no writer should have made (AMB-120)."""
-        return len({scheme for _, scheme in self.schemes}) > 1
+        return any(scheme is not self.scheme for _, scheme in self.schemes)
 
     def name(self, version: TableVersion) -> str:
         """Final name of ``version``: as listed, or as the table's scheme has it."""
@@ -87,10 +92,10 @@ async def listing(io: Io) -> Listing:
     """
     found = dict(parsed for file in await io.list(paths.VERSIONS) if (parsed := parse(file)) is not None)
     if io.commits is Commits.EXTERNAL:
-        scheme = Listing(tuple(sorted(found.items(), key=lambda item: item[0]))).scheme
+        scheme = Listing(tuple(sorted(found.items(), key=itemgetter(0)))).scheme
         for key in await io.external.list():
             found.setdefault(_version_of(io, key), scheme)
-    listed = Listing(tuple(sorted(found.items(), key=lambda item: item[0])))
+    listed = Listing(tuple(sorted(found.items(), key=itemgetter(0))))
     if listed.mixed:
         await io.note("mixed_manifest_names", folder=io.path(paths.VERSIONS))
     return listed
