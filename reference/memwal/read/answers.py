@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..ids import FragmentId
+from ..table import reuse
 from ..table.reuse import Addresses
 from .conditions import AllOf, Condition, Leaf, OneOf
-from .wanted import Mask
 
 ENOUGH = 1_000
 """As few rows are looked at sooner than another index is asked for them."""
@@ -59,14 +59,6 @@ async def answer(condition: Condition, ask: Ask) -> IndexAnswer | None:
             return await ask(condition)
 
 
-def within(addresses: Addresses, fragments: Iterable[FragmentId]) -> Mask:
-    """Which of ``addresses`` are in ``fragments``."""
-    if not len(addresses):
-        return np.zeros(0, np.bool_)
-    found: Mask = np.isin(addresses >> np.uint64(32), np.array(sorted(fragments), np.uint64))
-    return found
-
-
 def joined(answers: Iterable[IndexAnswer]) -> IndexAnswer:
     """Answers to one comparison for different fragments of one source, as one."""
     found = list(answers)
@@ -80,8 +72,8 @@ def joined(answers: Iterable[IndexAnswer]) -> IndexAnswer:
 
 
 def _both(one: IndexAnswer, other: IndexAnswer) -> IndexAnswer:
-    held = np.isin(one.addresses, other.addresses) | ~within(one.addresses, other.fragments)
-    more = ~within(other.addresses, one.fragments)
+    held = np.isin(one.addresses, other.addresses) | ~reuse.within(one.addresses, other.fragments)
+    more = ~reuse.within(other.addresses, one.fragments)
     fragments = one.fragments | other.fragments
     addresses = np.union1d(one.addresses[held], other.addresses[more])
     return IndexAnswer(addresses, fragments, tuple(dict.fromkeys((*one.via, *other.via))))
@@ -90,4 +82,4 @@ def _both(one: IndexAnswer, other: IndexAnswer) -> IndexAnswer:
 def _either(answers: list[IndexAnswer]) -> IndexAnswer:
     fragments = frozenset.intersection(*(each.fragments for each in answers))
     found = joined(answers)
-    return IndexAnswer(found.addresses[within(found.addresses, fragments)], fragments, found.via)
+    return IndexAnswer(found.addresses[reuse.within(found.addresses, fragments)], fragments, found.via)

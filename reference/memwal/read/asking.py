@@ -20,10 +20,11 @@ from ..effects import Io
 from ..ids import FragmentId
 from ..maintained.scalar import Between
 from ..region import manifest as manifests
+from ..table import reuse
 from ..table.coverage import fragment_ids, named_fragments, segments
 from ..table.state import TableState
 from . import gap, scalar_index
-from .answers import IndexAnswer, joined, within
+from .answers import IndexAnswer, joined
 from .conditions import Compare, Leaf
 from .indexed import in_base
 from .memtable_part import MemTablePart
@@ -90,7 +91,7 @@ class OfBase:
             return None
         told = joined(found)
         known = told.fragments - unknown
-        return replace(told, addresses=told.addresses[within(told.addresses, known)], fragments=known)
+        return replace(told, addresses=told.addresses[reuse.within(told.addresses, known)], fragments=known)
 
 
 @implements("PLAN-011")
@@ -102,13 +103,15 @@ async def of_generation(part: TablePart, leaf: Leaf) -> IndexAnswer | None:
         return None  # it was added since, and is NULL in all rows
     here = leaf if column == leaf.column else replace(leaf, column=column)
     every, parts = await part.once(("indexes", column, type(leaf)), partial(_parts, part.io, state, here), _size)
-    left, found = every, []
+    left, found = every, list[IndexAnswer]()
     for each in parts:
+        if not left:
+            break
         named = each.fragments & left
         rows = await scalar_index.rows(part.io, state, each.entry, here, pages=each.pages) if named else None
         if rows is not None:
-            kept = rows if named == each.named else rows[within(rows, named)]
-            found.append(IndexAnswer(kept, named, (f"index [{each.entry.name}]",)))
+            kept = rows if named == each.named else rows[reuse.within(rows, named)]
+            found.append(IndexAnswer(kept, named, each.via))
             left -= named
     told = joined(found)
     return told if told.fragments or (parts and not left) else None
@@ -125,6 +128,8 @@ class _IndexPart:
     """Those that the generation has."""
     pages: Pages | None
     """Those of a small btree."""
+    via: tuple[str, ...]
+    """How plans name it."""
 
 
 async def _parts(io: Io, state: TableState, leaf: Leaf) -> tuple[frozenset[FragmentId], tuple[_IndexPart, ...]]:
@@ -133,7 +138,8 @@ async def _parts(io: Io, state: TableState, leaf: Leaf) -> tuple[frozenset[Fragm
     for name in scalar_index.fitting(state, leaf):
         for entry in segments(state, name):
             named = named_fragments(state, entry)
-            found.append(_IndexPart(entry, named, named & every, await scalar_index.pages_of(io, state, entry)))
+            pages = await scalar_index.pages_of(io, state, entry)
+            found.append(_IndexPart(entry, named, named & every, pages, (f"index [{name}]",)))
     return every, tuple(found)
 
 
@@ -169,5 +175,5 @@ async def _of_index(
         named = named_fragments(state, entry) & frozenset(among)
         rows = await scalar_index.rows(io, state, entry, leaf, most) if named else None
         if rows is not None:
-            found.append(IndexAnswer(rows[within(rows, named)], named, (f"index [{name}]",)))
+            found.append(IndexAnswer(rows[reuse.within(rows, named)], named, (f"index [{name}]",)))
     return joined(found)

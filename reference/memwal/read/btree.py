@@ -137,7 +137,8 @@ class Btree:
         if isinstance(held, pa.Array):
             found = pc.is_in(held, value_set=pa.array(single, held.type)).to_numpy(zero_copy_only=False)
         else:
-            found = np.isin(held, np.array(single, held.dtype))
+            those = np.array(single, held.dtype)
+            found = held == those[0] if len(those) == 1 else np.isin(held, those)
             if any(map(self._is_nan, single)):
                 found |= (held > _LARGEST) | (held < _LEAST)
         return (found & present) | ~present if None in wanted else found & present
@@ -264,7 +265,7 @@ async def find(
     found = [NO_ROWS]
     for opened, fragments in parts:
         moved = reuse.addresses(await opened.addresses(wanted), state.moves)
-        found.append(moved[np.isin(moved >> np.uint64(32), np.array(sorted(fragments), np.uint64))])
+        found.append(moved[reuse.within(moved, fragments)])
     return BtreeHits(
         addresses=np.unique(np.concatenate(found)),
         covered=frozenset[FragmentId]().union(*(fragments for opened, fragments in parts if opened.file is not None)),

@@ -71,6 +71,9 @@ class ScalarIndexScan:
         covered = self.known.fragments if self.known is not None else frozenset()
         scanned = [fragment for fragment in await self.part.fragments(NOTHING) if fragment not in covered]
         read = 0
+        if not len(known) and not scanned:
+            self._ended(0, 0, 0)
+            return
 
         def matches(found: pa.Table) -> Mask:
             nonlocal read
@@ -94,8 +97,11 @@ class ScalarIndexScan:
             elif fragment is not None:
                 async for found in self.part.stream(names, fragment, matching):
                     yield found
-        self.outcome = f"{counted(len(known), 'row')} given, {read} read, {counted(len(scanned), 'fragment')} scanned"
-        self.metrics.counts |= {"rows_of_index": len(known), "rows_scanned": read, "fragments_scanned": len(scanned)}
+        self._ended(len(known), read, len(scanned))
+
+    def _ended(self, given: int, read: int, scanned: int) -> None:
+        self.outcome = f"{counted(given, 'row')} given, {read} read, {counted(scanned, 'fragment')} scanned"
+        self.metrics.counts |= {"rows_of_index": given, "rows_scanned": read, "fragments_scanned": scanned}
 
 
 @dataclass(slots=True)

@@ -140,6 +140,8 @@ class TakeLast:
                 found.append(here)
             elif here.num_rows:
                 places.append(here.column(ROW_ADDRESS).to_numpy())
+            if here.num_rows == wanted.num_rows:
+                break  # each of them is found
             wanted = without(wanted, here.select(key))
             if not wanted.num_rows:
                 break
@@ -250,13 +252,14 @@ class CoalesceFirst:
         for child in self.children:
             if not left.any():
                 break
-            own = np.flatnonzero(left & child.mask if isinstance(child, OfRegion) else left)
+            own = (left & child.mask if isinstance(child, OfRegion) else left).nonzero()[0]
             if not np.array_equal(own, before):
                 wanted, before = cellwise.at(keys, own), own
             here = await child.find(wanted) if len(own) else wanted
             if here.num_rows:
                 found.append(here)
-                left[own[KeySet(here.select(list(self.key))).mask(wanted)]] = False
+                every = here.num_rows == len(own)  # an input gives one row for each key at most
+                left[own if every else own[KeySet(here.select(list(self.key))).mask(wanted)]] = False
         self.outcome = f"{np.count_nonzero(~left)} of {counted(keys.num_rows, 'key')}"
         return pa.concat_tables(found, promote_options="default") if found else keys.slice(0, 0)
 

@@ -213,13 +213,13 @@ class TablePart:
 
     async def at(self, names: Sequence[str], addresses: Addresses) -> pa.Table:
         state = await self.opened()
-        own, found = self._held(state, names) or state.schema.names[:1], [self._schema(state, names).empty_table()]
+        own, found = self._held(state, names) or state.schema.names[:1], list[pa.Table]()
         homes = addresses >> np.uint64(32)
         for fragment in sorted(state.fragments, key=lambda each: each.id):
             offsets = addresses[homes == fragment.id] & np.uint64(0xFFFFFFFF)
             if len(offsets):
                 found.append(self._addressed(await self._taken(state, fragment, own, offsets), state, names))
-        return pa.concat_tables(found)
+        return pa.concat_tables(found) if found else self._schema(state, names).empty_table()
 
     async def _taken(
         self, state: TableState, fragment: table_pb2.DataFragment, own: Sequence[str], offsets: Addresses

@@ -137,11 +137,11 @@ class Pages:
         points = wanted.points
         if self.numbers is None or points is None or len(points) > _FEW_POINTS:
             return self.ids[wanted.holds(self.values)]
-        found = [_NOTHING]
-        for point in np.array(points, self.numbers.dtype):
-            first, end = (int(np.searchsorted(self.numbers, point, side)) for side in ("left", "right"))
-            found += [self.ids[first:end]] if first < end else []
-        return np.concatenate(found) if len(found) > 1 else _NOTHING
+        asked = np.array(points, self.numbers.dtype)
+        first, end = self.numbers.searchsorted(asked, "left"), self.numbers.searchsorted(asked, "right")
+        if not (first < end).any():
+            return _NOTHING
+        return np.concatenate([self.ids[one:other] for one, other in zip(first, end, strict=True)])
 
 
 async def pages_of(io: Io, state: TableState, entry: table_pb2.IndexMetadata) -> Pages | None:

@@ -104,7 +104,7 @@ async def _rows(
     region: Io, manifest: RegionManifest, rows: Rows, revision: Revision, end: WalPosition | None
 ) -> Tail | None:
     position = replay_start(manifest, revision)
-    parts, written = [rows.schema.empty_table()], list[WrittenBy]()
+    parts, written = list[pa.Table](), list[WrittenBy]()
     while end is None or position < end:
         try:
             entry = await read_entry(region, position, revision, rows.schema)
@@ -125,7 +125,7 @@ async def _rows(
         position = WalPosition(position + 1)
     if end is None:
         await _check_end(region, manifest, revision, position)
-    return Tail(pa.concat_tables(parts), tuple(written))
+    return Tail(pa.concat_tables(parts) if parts else rows.schema.empty_table(), tuple(written))
 
 
 async def _check_end(region: Io, manifest: RegionManifest, revision: Revision, end: WalPosition) -> None:

@@ -96,7 +96,7 @@ class Rows:
         have to be those of the table. ``narrowed``: other columns are left out, since only some are asked for.
         """
         if not rows.num_rows:
-            return self.schema.empty_table()
+            return rows if rows.schema.equals(self.schema, check_metadata=True) else self.schema.empty_table()
         marked = self._mapped(rows)
         if narrowed:
             held = set(marked.schema.names)

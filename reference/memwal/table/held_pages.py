@@ -33,8 +33,7 @@ async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> R
     if file.legacy is not None or file.layout is None:
         return await open_rows(io, file, int(wanted[0]), int(wanted[-1] - wanted[0]) + 1)
     what = ("pages of a data file", io.path(file.name), file.columns, file.places, file.fields)
-    most_bytes = min(file.wanted_bytes, PAGES_BYTES)
-    pages = await remembered(io, what, partial(_no_pages, io, file), lambda _: most_bytes)
+    pages = await remembered(io, what, partial(_no_pages, io, file), lambda _: min(file.wanted_bytes, PAGES_BYTES))
     if pages.now[1].size_bytes > PAGES_BYTES:
         pages.now = (await _no_pages(io, file)).now
     reader, before = pages.now

@@ -298,10 +298,14 @@ async def take(
     """
     shape = pa.schema([state.schema.field(name) for name in columns])
     deleted = await deleted_offsets(io, fragment, state)
-    wanted = offsets[(offsets < fragment.physical_rows) & ~np.isin(offsets, deleted)]
+    there = offsets < fragment.physical_rows
+    wanted = offsets[there & ~np.isin(offsets, deleted) if len(deleted) else there]
     files = await open_files(io, state, fragment, shape.names)
-    total, parts = fragment.physical_rows, [shape.empty_table()]
-    step = max(1, min(total, total * FETCH_BYTES // max(1, sum(file.wanted_bytes for file in files if file.paged))))
+    total, parts = fragment.physical_rows, list[pa.Table]()
+    step = 1
+    if len(wanted) > 1:
+        encoded_bytes = max(1, sum(file.wanted_bytes for file in files if file.paged))
+        step = max(1, min(total, total * FETCH_BYTES // encoded_bytes))
     with ExitStack() as opened:
         wholes = {
             file.name: _closing(opened, await decoder_of(io, fragment, file, 0, total))
@@ -319,7 +323,7 @@ async def take(
                 ]
                 taken = [_own(decoder, decoder.take(here.astype(np.int64))) for decoder in decoders]
                 parts.append(joined(io, files, taken, shape, len(here)))
-    return _addressed(pa.concat_tables(parts), fragment, wanted)
+    return _addressed(pa.concat_tables(parts) if parts else shape.empty_table(), fragment, wanted)
 
 
 def _addressed(rows: pa.Table, fragment: table_pb2.DataFragment, offsets: Offsets) -> pa.Table:

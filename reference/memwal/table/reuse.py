@@ -10,7 +10,7 @@ Source: table documents, "Rebase Mechanism", and the tables that pylance 7.0 and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,16 @@ _CLAUSE = "TXN-054"
 
 FEW = 1000
 """Addresses that are looked up one by one, which needs none of the others unpacked."""
+
+
+def within(addresses: Addresses, fragments: Collection[int]) -> npt.NDArray[np.bool_]:
+    """Which of ``addresses`` are in one of ``fragments``."""
+    homes = addresses >> np.uint64(32)
+    if len(fragments) == 1:
+        (only,) = fragments
+        found: npt.NDArray[np.bool_] = homes == np.uint64(only)
+        return found
+    return np.isin(homes, np.array(sorted(fragments), np.uint64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
