@@ -74,10 +74,9 @@ class Chunks:
 
     def of(self, wanted: npt.NDArray[np.uint64]) -> list[Range]:
         """Those that hold the rows ``wanted`` of the page, which ascend."""
-        if len(wanted) == 1:
-            number = int(self.ends.searchsorted(np.int64(wanted[0]), "right"))
-            return [(int(self.starts[number]), int(self.sizes[number]))]
-        numbers = np.unique(self.ends.searchsorted(wanted.astype(np.int64), "right"))
+        numbers = self.ends.searchsorted(wanted.astype(np.int64), "right")
+        if len(numbers) > 1:
+            numbers = np.unique(numbers)
         return list(zip(self.starts[numbers].tolist(), self.sizes[numbers].tolist(), strict=True))
 
 

@@ -17,9 +17,10 @@ from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..ids import FragmentId
-from ..keys import last_of_each
+from ..keys import Mask, last_of_each
 from ..maintained.base_index import MaintainedIndex, matches
 from ..region import manifest as manifests
+from ..table import reuse
 from ..table.coverage import fragment_ids, named_fragments, segments, uncovered
 from ..table.read import ROW_ADDRESS
 from ..table.reuse import Addresses
@@ -97,6 +98,11 @@ async def of_part(part: Part, index: MaintainedIndex | None) -> Coverage:
         return Coverage((Answered(part.io, state, segments(state, index.name), fragment_ids(state)),), ())
 
     return await part.once(("coverage by an index", part.base.path, index.name), made, lambda _: _COVERAGE_BYTES)
+
+
+def inside(fragments: frozenset[FragmentId], addresses: Addresses) -> Mask:
+    """Which rows are in one of ``fragments``."""
+    return reuse.within(addresses, fragments)
 
 
 @implements("AMB-88", "AMB-113")

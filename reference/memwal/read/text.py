@@ -35,7 +35,7 @@ from ..table.schema import check_columns
 from . import gap
 from .choosing import chosen_index
 from .filters import RowFilter
-from .indexed import Answered, Coverage, in_base, of_base, of_part
+from .indexed import Answered, Coverage, in_base, inside, of_base, of_part
 from .liveness import Liveness
 from .memtable_part import MemTablePart
 from .nodes import PlanNode, watched
@@ -133,7 +133,7 @@ class Documents:
     ) -> tuple[Addresses, Corpus]:
         """The documents of a partition, where they are in this source and which of them count; without lists."""
         addresses = reuse.addresses(stored.addresses, answered.state.moves)
-        own = reuse.within(addresses, answered.by(entry))
+        own = inside(answered.by(entry), addresses)
         if answered.merged is not None:
             there, here = await in_base(self.parts.base, *answered.merged, self.parts.base.base.primary_key)
             addresses, present = _moved(addresses, there, here)

@@ -31,7 +31,7 @@ from ..table.state import TableState
 from . import gap
 from .choosing import chosen_index
 from .filters import RowFilter
-from .indexed import Answered, Coverage, in_base, of_base, of_part
+from .indexed import Answered, Coverage, in_base, inside, of_base, of_part
 from .memtable_part import MemTablePart
 from .nodes import watched
 from .parts import Part, Parts, TablePart, collect
@@ -287,7 +287,7 @@ class Neighbours:
         if not answered.state.moves and answered.merged is None and held.fragments <= fragments:
             return held.addresses, np.ones(len(held.addresses), np.bool_)
         addresses = reuse.addresses(held.addresses, answered.state.moves)
-        own = reuse.within(addresses, fragments)
+        own = inside(fragments, addresses)
         if answered.merged is not None:
             there, here = self.merged[id(answered)]
             own &= np.isin(addresses, there)
