@@ -140,9 +140,7 @@ class TakeLast:
                 found.append(here)
             elif here.num_rows:
                 places.append(here.column(ROW_ADDRESS).to_numpy())
-            if here.num_rows == wanted.num_rows:
-                break  # each of them is found
-            wanted = without(wanted, here.select(key))
+            wanted = without(wanted, here.select(key)) if here.num_rows < wanted.num_rows else wanted.slice(0, 0)
             if not wanted.num_rows:
                 break
         if places:
