@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
 
+from . import paths
 from .errors import EngineBug, Outcome, Throttled, Unreachable
 from .ids import Milliseconds
 from .revisions import Interpretation
@@ -29,9 +29,6 @@ T = TypeVar("T")
 
 READ_ATTEMPTS, _READ_PAUSE_MS = 6, 50
 """Attempts of a read that the store throttles or does not answer, and the first pause between them."""
-
-_NAMES = 1 << 12
-"""So many full names of objects are not put together anew where they are asked for again."""
 
 Protocol = Coroutine["Request[Any]", Any, T]
 """A protocol step in execution: yields requests, is sent replies, returns a ``T``."""
@@ -321,7 +318,7 @@ class Io:
 
     def path(self, name: str) -> str:
         """Full object name of ``name``."""
-        return _path(self.root, name)
+        return paths.full(self.root, name)
 
     def relative(self, path: str) -> str:
         """The inverse of `path` for names below this folder."""
@@ -368,21 +365,6 @@ class Io:
 
     async def note(self, event: str, **fields: object) -> None:
         await Note(event, tuple(sorted(fields.items())))
-
-
-@lru_cache(maxsize=_NAMES)
-def _path(root: str, name: str) -> str:
-    parts: list[str] = [p for p in root.split("/") if p]
-    for part in name.split("/"):
-        if part in ("", "."):
-            continue
-        if part == "..":
-            if not parts:
-                raise ValueError(f"{name!r} leaves the store from {root!r}")
-            parts.pop()
-        else:
-            parts.append(part)
-    return "/".join(parts)
 
 
 def run(coroutine: Protocol[T], perform: Callable[[Request[Any]], Any]) -> T:

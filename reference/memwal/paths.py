@@ -7,6 +7,7 @@ documents, "Manifest Naming Schemes".
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from .clauses import implements
 from .ids import UINT64_MAX, Generation, ManifestVersion, RegionId, TableVersion, WalPosition
@@ -20,9 +21,27 @@ INDICES = "_indices"
 BLOOM_FILTER = "bloom_filter.bin"
 LATEST = "_latest.manifest"
 
+_NAMES = 1 << 12
+"""So many full names of objects are not put together anew where they are asked for again."""
 _BITS = re.compile(r"[01]{64}")
 _GENERATION = re.compile(r"([0-9a-fA-F]{8})_gen_(0|[1-9][0-9]{0,19})")
 _V2 = re.compile(r"([0-9]{20})\.manifest")
+
+
+@lru_cache(maxsize=_NAMES)
+def full(root: str, name: str) -> str:
+    """Name inside its store of ``name`` below the folder ``root``; raises ValueError for one that leaves the store."""
+    parts: list[str] = [p for p in root.split("/") if p]
+    for part in name.split("/"):
+        if part in ("", "."):
+            continue
+        if part == "..":
+            if not parts:
+                raise ValueError(f"{name!r} leaves the store from {root!r}")
+            parts.pop()
+        else:
+            parts.append(part)
+    return "/".join(parts)
 
 
 @implements("WAL-013", "MANIFEST-024")

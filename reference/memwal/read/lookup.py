@@ -14,6 +14,7 @@ from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..ids import RegionId, TableVersion
 from ..index import regions
+from ..index.snapshot import RegionRow
 from ..keys import Mask
 from ..table.state import TableState
 from .nodes import BloomFilterGuard, CoalesceFirst, Hashing, Lookup, OfRegion, TakeLast, live, watched
@@ -49,23 +50,25 @@ async def lookup(
     ``run``: False only plans, and finds nothing.
     Raises as `memwal.read.view.over` does, and `InvalidArgument` for columns that are not there.
     """
+    known: dict[TableVersion, Mapping[RegionId, RegionRow]] = {}
     masks: dict[TableVersion, Mapping[RegionId, Mask]] = {}
 
     async def asked(base: TableState) -> tuple[Mapping[RegionId, RegionManifest], int]:
         # PLAN-016, the region of the key: the manifests of others are not looked at. Values of a region never change.
-        known = await registered(io, base, live=True)
+        known[base.version] = await registered(io, base, live=True)
         among = await regions.folders(io)
-        asked_for = masks[base.version] = targets(base, known, among, keys)
+        asked_for = masks[base.version] = targets(base, known[base.version], among, keys)
         return await regions.discover(io, base.revision, asked_for), len(among) - len(asked_for)
 
     async def body(view: View) -> tuple[pa.Table, CoalesceFirst]:
         names = query.names(view.base)
         parts = collect(io, view, query.memory)
         # Regions may have been registered since: then more of them are known not to have the keys.
+        if view.base.version not in known:
+            known[view.base.version] = await registered(io, view.base, live=view.live)
         of_keys = masks.get(view.base.version, {})
         if not parts.regions.keys() <= of_keys.keys():
-            known = await registered(io, view.base, live=view.live)
-            of_keys = targets(view.base, known, parts.regions, keys)
+            of_keys = targets(view.base, known[view.base.version], parts.regions, keys)
         planned = plan(view.base, of_keys, parts, names)
         if query.watched:
             watched(planned, {"regions_pruned": view.passed_by} if view.live else {})
