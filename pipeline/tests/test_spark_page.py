@@ -31,7 +31,7 @@ def test_the_programs_of_the_page_run_one_after_the_other(
         if "upsert_stream" in program:
             names["df"] = spark.readStream.schema(ROWS).parquet(more)
         placed = program.replace('"the/', f'"{tmp_path}/')
-        exec(compile(placed, "docs/spark.md", "exec"), names)  # noqa: S102 - the page's own programs
+        exec(compile(placed, "docs/spark.md", "exec"), names)
     said = capsys.readouterr().out
     assert len(programs) == 8
     assert {row["id"]: row["name"] for row in memwal.open(table).scan().to_pylist()} == {1: "b", 2: "c", 4: "streamed"}
