@@ -77,7 +77,7 @@ def load(folder: Path | None = None, about: str = "") -> dict[str, Bug]:
     found: dict[str, Bug] = {}
     root = folder or places.faults() / "bugs"
     for path in sorted([*root.rglob("*.py"), *root.rglob("readings.toml")]):
-        if about not in path.read_text("utf-8"):
+        if about.encode() not in path.read_bytes():
             continue
         for bug in [_of_code(path)] if path.suffix == ".py" else _of_data(path):
             if bug.name in found:

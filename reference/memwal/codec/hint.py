@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 
 from ..clauses import implements
 from ..ids import UINT64_MAX, ManifestVersion
@@ -16,7 +15,6 @@ def encode(version: ManifestVersion) -> bytes:
     return json.dumps({"version": version}).encode()
 
 
-@lru_cache(maxsize=1 << 10)
 @implements("MANIFEST-026", "MANIFEST-031", "AMB-31")
 def decode(data: bytes, path: str) -> ManifestVersion | None:  # noqa: ARG001 - every decoder takes its object's name
     """The version, or None for anything that is not an object with one: a hint is never authoritative.

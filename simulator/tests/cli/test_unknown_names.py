@@ -153,7 +153,7 @@ def test_a_planted_bug_that_names_an_oracle_that_is_not_there_is_no_survivor() -
 
 @pytest.mark.parametrize("name", sorted(scenarios.known()))
 def test_every_oracle_of_a_scenario_says_under_which_names_it_may_object(name: str) -> None:
-    names = Study(scenario=scenarios.find(name)).world().names()
+    names = Study(scenario=scenarios.find(name), refine=True).world().names()
     assert names is not None
     assert "no process breaks" in names
     assert {bug.oracle for bug in load().values() if bug.scenario == name} <= names
