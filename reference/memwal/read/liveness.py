@@ -92,7 +92,7 @@ class Liveness:
                 if (path := self._paths.get((each.region_id, each.generation))) is None:
                     await self.fresh.keys(each)  # which asks for the newest version of each: that is not kept
                     if not isinstance(each, TablePart):
-                        continue
+                        continue  # a source that is no table has no manifest to keep by
                     path = self._paths[each.region_id, each.generation] = (await each.opened()).path
                 told.append(path)
             every = len(told) == len(newer)
