@@ -2,18 +2,20 @@
 
 A harness that cannot fail proves nothing. Bugs that are another reading of an ambiguity and nothing else are data:
 ``faults/bugs/<group>/readings.toml``. The others replace functions of the engine, so they are code: each Python file
-there defines one ``BUG``. All say which clause they break and which oracle must notice.
+there defines one ``BUG``. All say which clause they break and which oracle must notice. What a file of code says of its
+bug is read without running it: its code, and with it the engine, is loaded when something is to be replaced.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -87,13 +89,51 @@ def load(folder: Path | None = None, about: str = "") -> dict[str, Bug]:
 
 
 def _of_code(path: Path) -> Bug:
-    module = _module(path)
-    bug = getattr(module, "BUG", None)
-    if not isinstance(bug, Bug):
+    module = ast.parse(path.read_bytes())
+    calls = [node.value for node in module.body if isinstance(node, ast.Assign) and _is_named(node.targets[0], "BUG")]
+    if not calls or not isinstance(calls[-1], ast.Call) or not _is_named(calls[-1].func, "Bug"):
         raise InvalidArgument(f"{path} defines no BUG")
+    said = {str(each.arg): _said(each.value, path) for each in calls[-1].keywords if each.arg != "replaced"}
+    bug = Bug(**said, title=(ast.get_docstring(module) or "").partition("\n")[0], replaced=_Code(path))
     if bug.name != path.stem:
         raise InvalidArgument(f"{path} defines a bug called {bug.name!r}: it must have the file's name")
-    return replace(bug, title=(module.__doc__ or "").partition("\n")[0])
+    return bug
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _said(value: ast.expr, path: Path) -> Any:
+    """A field of a bug: a literal, or ``frozenset({Fate.…, …})``."""
+    try:
+        if isinstance(value, ast.Call) and _is_named(value.func, "frozenset") and isinstance(value.args[0], ast.Set):
+            return frozenset(Fate[each.attr] for each in value.args[0].elts if isinstance(each, ast.Attribute))
+        return ast.literal_eval(value)
+    except ValueError as error:
+        raise InvalidArgument(f"{path}, line {value.lineno}: {ast.unparse(value)} is no literal") from error
+
+
+class _Code(Mapping[str, Callable[..., Any] | property]):
+    """What the file at ``path`` replaces; its code runs when that is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @cached_property
+    def _replaced(self) -> Mapping[str, Callable[..., Any] | property]:
+        bug = _module(self._path).BUG
+        assert isinstance(bug, Bug), self._path
+        return bug.replaced
+
+    def __getitem__(self, target: str) -> Callable[..., Any] | property:
+        return self._replaced[target]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._replaced)
+
+    def __len__(self) -> int:
+        return len(self._replaced)
 
 
 def _of_data(path: Path) -> Iterator[Bug]:

@@ -16,6 +16,9 @@ from memwal.stores.memory import Raised, Reply
 
 from .store import SWITCHED, Contents, GoOn, perform
 
+ENGINE_CLAUSE = "ENGINE"
+"""In place of a clause of the specification: code of ours failed."""
+
 
 class Fate(IntEnum):
     """What becomes of one request."""

@@ -26,12 +26,11 @@ from memwal.ids import Milliseconds
 from memwal.stores.memory import Raised, Reply
 
 from .fingerprint import fingerprint
+from .outcomes import ENGINE_CLAUSE
 from .store import GO_ON, SWITCHED, Contents, perform
 
 EPOCH_MS = Milliseconds(1_700_000_000_000)
 """What a process's clock shows first; each look at it is one millisecond later than the last."""
-ENGINE_CLAUSE = "ENGINE"
-"""In place of a clause of the specification: code of ours failed."""
 LOCAL_LIMIT = 10_000
 """Requests in a row that are not to the store; more of them are an endless loop."""
 STORE_LIMIT = 10_000

@@ -35,9 +35,8 @@ Again = Annotated[bool, typer.Option("--again", help="Also those whose death is 
 
 
 def commands(parent: typer.Typer) -> None:
-    """Add ``planted`` to ``parent``, and ``bugs``, which is an older name of what it says of bugs."""
+    """Add ``planted`` to ``parent``."""
     parent.add_typer(app, name="planted")
-    parent.command("bugs", hidden=True, rich_help_panel="explore")(bugs)
 
 
 @app.command("list")
@@ -169,20 +168,6 @@ def check() -> None:
     stdout.print(", ".join(f"{counts[kind]} of kind {kind}" for kind in KINDS), highlight=False, soft_wrap=True)
     if found:
         raise typer.Exit(FOUND)
-
-
-def bugs(
-    names: Names = None,
-    kill_them: Annotated[bool, typer.Option("--kill", help="As `memwal conformance planted kill --kind bug`.")] = False,
-    jobs: Jobs = 1,
-    on: On = HERE,
-    as_json: Json = False,
-) -> None:
-    """List the planted bugs, or see each of them die: `memwal conformance planted --kind bug`."""
-    if kill_them:
-        kill(names, kind=["bug"], again=True, jobs=jobs, on=on, as_json=as_json)
-    else:
-        list_(names, kind=["bug"], as_json=as_json)
 
 
 def break_(

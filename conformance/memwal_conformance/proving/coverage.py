@@ -104,12 +104,11 @@ def coverage_of(id_: str) -> ClauseCoverage:
 
     known, wanted = {each.id: each for each in clauses()}, id_.upper()
     check_name("clause", wanted, known)
-    broken = {name: each for name, each in register().items() if wanted in each.clauses}
     mine = Named(
-        code=implemented(),
+        code=implemented(wanted),
         tests=marked(about=wanted),
         cases=cited(about=wanted),
-        planted=ways(broken, by_name(deaths())),
+        planted=ways(register(about=wanted), by_name(deaths())),
     )
     return _covered(known[wanted], mine)
 

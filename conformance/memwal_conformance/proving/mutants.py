@@ -87,15 +87,15 @@ class Mutant(SourceChange):
         return (around[-1] if around else source), self.old, self.new
 
 
-def mutants(root: Path = ROOT, groups: Iterable[str] = (*GROUPS, NOTES)) -> tuple[Mutant, ...]:
+def mutants(root: Path = ROOT, groups: Iterable[str] = (*GROUPS, NOTES), about: str = "") -> tuple[Mutant, ...]:
     """The mutants of these groups, in the order of their files; none where there is no checkout.
 
-    Raises `InvalidArgument` naming file and entry.
+    ``about``: of files that do not name this none are read. Raises `InvalidArgument` naming file and entry.
     """
     found: dict[str, Mutant] = {}
     for group in groups:
         path = root / "conformance" / "mutants" / f"{group}.toml"
-        for entry in entries(path, "mutant", "name") if path.is_file() else ():
+        for entry in entries(path, "mutant", "name") if path.is_file() and about.encode() in path.read_bytes() else ():
             mutant = Mutant(
                 name=entry.text("name"),
                 group=group,

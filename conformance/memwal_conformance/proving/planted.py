@@ -22,7 +22,7 @@ from memwal.errors import InvalidArgument, check_name
 from memwal.revisions import Interpretation
 from memwal_sim import bugs, places
 from memwal_sim.evidence import turned
-from memwal_sim.process import ENGINE_CLAUSE
+from memwal_sim.outcomes import ENGINE_CLAUSE
 
 from ..places import SUITE, vector_files
 from ..registry.clauses import ROOT, switches
@@ -116,14 +116,17 @@ def _described(file: Path) -> str:
     return json.dumps(scenarios.load(file).described, sort_keys=True)
 
 
-def register(root: Path = ROOT) -> dict[str, Planted]:
+def register(root: Path = ROOT, about: str = "") -> dict[str, Planted]:
     """Everything that is planted in the checkout at ``root``, by name; of other checkouts the mutants only.
 
+    ``about``: only what breaks this clause or note, so that other files are not read.
     Raises `InvalidArgument` for what cannot be read, and for two things of one name.
     """
     found: dict[str, Planted] = {}
     everything = [_readings, _bugs, _adapters, _vectors] if root == ROOT else []
-    for each in (*(one for kind in everything for one in kind()), *map(of_mutant, mutants(root))):
+    for each in (*(one for kind in everything for one in kind(about)), *map(of_mutant, mutants(root, about=about))):
+        if about and about not in each.clauses:
+            continue
         if each.name in found:
             raise InvalidArgument(f"{each.file}: there is a {found[each.name].kind} called {each.name!r}, too")
         found[each.name] = each
@@ -153,22 +156,29 @@ def of_mutant(mutant: Mutant) -> Planted:
     )
 
 
-def _readings() -> Iterator[Planted]:
-    notes, known = switches(), bugs.load(places.faults() / "bugs")
-    about = {field.name: field for field in fields(Interpretation)}
+def _readings(about: str) -> Iterator[Planted]:
+    notes = switches()
+    named = {field.name: tuple(filter(None, [notes.get(field.name)])) for field in fields(Interpretation)}
+    wanted = {name for name, clauses in named.items() if not about or about in clauses}
     places_of: dict[str, list[str]] = {}
+    known = _all_bugs() if wanted else {}
     for alone in turned.alone(known):
         places_of.setdefault(alone.reading, []).append(place_of(known[alone.bug].scenario, alone.revision))
-    for name in about:
-        if name in places_of:
+    for name in named:
+        if name in wanted and name in places_of:
             yield Planted(
                 name=name,
                 kind="reading",
-                clauses=tuple(filter(None, [notes.get(name)])),
+                clauses=named[name],
                 what=f"`{name}` is false, and nothing else is wrong.",
                 file="reference/memwal/revisions.py",
                 killers=tuple(f"oracle {place}: " for place in places_of[name]),
             )
+
+
+@functools.cache
+def _all_bugs() -> dict[str, bugs.Bug]:
+    return bugs.load(places.faults() / "bugs")
 
 
 def place_of(scenario: str, revision: str) -> str:
@@ -176,8 +186,8 @@ def place_of(scenario: str, revision: str) -> str:
     return f"{scenario}/{revision}"
 
 
-def _bugs() -> Iterator[Planted]:
-    for name, bug in bugs.load(places.faults() / "bugs").items():
+def _bugs(about: str) -> Iterator[Planted]:
+    for name, bug in (bugs.load(places.faults() / "bugs", about) if about else _all_bugs()).items():
         own = places.faults() / "bugs" / bug.group / f"{name}.py"
         file = own if own.is_file() else own.with_name("readings.toml")
         yield Planted(
@@ -192,7 +202,9 @@ def _bugs() -> Iterator[Planted]:
         )
 
 
-def _adapters() -> Iterator[Planted]:
+def _adapters(about: str) -> Iterator[Planted]:
+    if about not in Path(__file__).with_name("defects.py").read_text("utf-8"):
+        return
     from .defects import DEFECTS
 
     for name, defect in DEFECTS.items():
@@ -207,9 +219,9 @@ def _adapters() -> Iterator[Planted]:
         )
 
 
-def _vectors() -> Iterator[Planted]:
+def _vectors(about: str) -> Iterator[Planted]:
     for file in vector_files():
-        if file.parent.parent.name == "invalid":
+        if file.parent.parent.name == "invalid" and about in file.read_text("utf-8"):
             vector, name = vectors.load(file), file.relative_to(SUITE).as_posix()
             yield Planted(
                 name="/".join(file.parts[-4:-1]).replace("/invalid/", "/"),

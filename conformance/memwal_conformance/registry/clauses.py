@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -223,20 +222,21 @@ def status_of(clause: Clause, tests: Mapping[str, tuple[str, ...]]) -> str:
     return "tested"
 
 
-def implemented() -> dict[str, tuple[str, ...]]:
+def implemented(about: str = "") -> dict[str, tuple[str, ...]]:
     """Clause or note id -> qualified names of the engine's code that carries it, sorted.
 
-    Imports every module of the engine; an import that fails is an error, never a gap in the result. Modules are
-    left out whose packages come with an extra that is not installed.
+    Imports every module of the engine, or those that name ``about``; an import that fails is an error, never a gap in
+    the result. Modules are left out whose packages come with an extra that is not installed.
     """
     import memwal
     from memwal.clauses import IMPLEMENTED
     from memwal.cli.endings import EXTRAS
 
-    for module in pkgutil.walk_packages(memwal.__path__, "memwal."):
-        if not module.name.endswith("__main__"):
+    for path in sorted(file for folder in memwal.__path__ for file in Path(folder).rglob("*.py")):
+        if path.stem != "__main__" and about.encode() in path.read_bytes():
+            parts = path.relative_to(memwal.__path__[0]).with_suffix("").parts
             try:
-                importlib.import_module(module.name)
+                importlib.import_module(".".join(["memwal", *parts]).removesuffix(".__init__"))
             except ModuleNotFoundError as error:
                 if error.name not in EXTRAS:
                     raise

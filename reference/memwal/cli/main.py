@@ -61,14 +61,14 @@ def _options(
 
 
 for module in (write, look, scan, merge, catch_up, gc, verify, repair, specs, migrate, inspect, explain):
-    module.register(app)
+    module.register(groups.engine)
 
 
 def main() -> None:
     """Run the command line; exit codes are those of `memwal.cli.endings`, and 130 when interrupted."""
     set_threshold(100_000)  # what is imported lives as long as the process: looking for garbage in it takes a tenth
     command = groups.command_of(sys.argv[1:])
-    own = command in {each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands}
+    own = command in groups.members(groups.TABLE)
     light(frames=not own)
     guard.enter(command, tell)
     try:

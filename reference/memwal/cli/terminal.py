@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.padding import Padding
 from rich.text import Text
 
 from memwal.cli.endings import TABLE
@@ -87,9 +86,10 @@ def entries(told: Iterable[tuple[str, str]]) -> None:
         name, _, rest = head.partition(" ")
         fits = len(head) <= out.width
         below = (text,) if fits else (rest.strip(), text)
-        out.print(f"[bold]{escape(name)}[/] {escape(rest) if fits else ''}".rstrip(), soft_wrap=True, highlight=False)
-        for each in below:
-            out.print(Padding(Text(each), (0, 0, 0, 4)))
+        lines = [line for each in below for line in wrap(each, out.width - 4, break_on_hyphens=False)]
+        told_of_it = f" {rest.rstrip()}" if fits and rest.strip() else ""
+        whole = Text.assemble((name, "bold"), told_of_it, *(f"\n    {line}" for line in lines))
+        out.print(whole, soft_wrap=True, highlight=False)
 
 
 def print_json(value: Any) -> None:

@@ -36,7 +36,6 @@ TABLES = (
     "table drain people",
     "table snapshot people",
     "explore scenarios",
-    "explore bugs",
     "explore explore one_writer --seconds-max 5",
     "explore replay HISTORY",
     "explore model",

@@ -68,7 +68,10 @@ def hunt(
         list[str] | None,
         typer.Option(help="One reading on top of the profile, such as claim_barrier=false. Repeatable."),
     ] = None,
-    bug: Annotated[list[str] | None, typer.Option(help="One of `memwal explore bugs`, planted. Repeatable.")] = None,
+    bug: Annotated[
+        list[str] | None,
+        typer.Option(help="A planted bug; `memwal conformance planted list --kind bug` lists them. Repeatable."),
+    ] = None,
     oracle: Annotated[str | None, typer.Option(help="Name of the one oracle whose violations count.")] = None,
     memory_max: Annotated[int, typer.Option(min=64, help="Stop at this much memory, in MiB.")] = 8192,
     seconds_max: Annotated[float | None, typer.Option(min=0.1, help="Stop after this time.")] = None,

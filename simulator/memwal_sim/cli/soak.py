@@ -66,7 +66,10 @@ def soak(
     reading: Annotated[
         list[str] | None, typer.Option(help="One reading, such as claim_barrier=false. Repeatable.")
     ] = None,
-    bug: Annotated[list[str] | None, typer.Option(help="One of `memwal explore bugs`, planted. Repeatable.")] = None,
+    bug: Annotated[
+        list[str] | None,
+        typer.Option(help="A planted bug; `memwal conformance planted list --kind bug` lists them. Repeatable."),
+    ] = None,
     price: PriceTexts = None,
     again: Annotated[
         Path | None, typer.Option(help="Run again what this result or failure file holds, and compare.")

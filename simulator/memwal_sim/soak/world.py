@@ -14,7 +14,7 @@ from memwal.ids import RegionId
 from memwal.stores.memory import Objects, Raised
 from memwal.violations import Violation
 
-from ..process import ENGINE_CLAUSE
+from ..outcomes import ENGINE_CLAUSE
 from .actor import ActorContext, Crashed, SoakActor, Steps
 from .founding import Founded
 from .guard import Guard
