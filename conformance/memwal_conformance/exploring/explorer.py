@@ -6,10 +6,9 @@ import random
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memwal.errors import InvalidArgument
@@ -17,7 +16,6 @@ from memwal.errors import InvalidArgument
 from ..adapters.aided import JOBS
 from ..adapters.harness import Harness
 from ..adapters.process import BROKEN
-from ..gate import CrashState, LogEntry
 from . import orders, plans
 from .agenda import Agenda
 from .covered import Covered
@@ -39,10 +37,10 @@ RANDOM = 50
 """Random orders of a life, when all orders within the bound are done."""
 END = "end"
 """Behind all work."""
+SMALLER = 0.5
+"""Share of the budget that findings are seen again and made small in; each takes half of what is left of it at most."""
 WAIT_S = 0.05
 """Until it is asked again whether there is work."""
-UNLISTED = ("data/", "transactions/")
-"""Beginnings of names in the base table that nothing lists before a version of it does."""
 
 
 @dataclass(slots=True)
@@ -87,6 +85,8 @@ class _Shown:
     """Those that were not, since nothing like them had been judged."""
     drive: InOrder | None
     """What chose the order; None: the operations ran one after another."""
+    cut: bool = False
+    """Its time was over before all was run and judged."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,6 +105,7 @@ class ForeignExploration:
     enough: int | None = None
     """It ends with so many findings; None: it continues after each."""
     say: Callable[[str], None] = lambda line: None
+    clock: Callable[[], float] = time.monotonic
     notebook: Notebook = field(init=False)
     jobs: list[_Job] = field(init=False)
     runs: int = 0
@@ -116,6 +117,8 @@ class ForeignExploration:
     _begun: int = 0
     _running: int = 0
     _until: float = 0.0
+    _smaller_s: float = 0.0
+    """What is left of the time in which findings are made small."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -134,7 +137,8 @@ class ForeignExploration:
         """Explore until the time is over or nothing is left. The first processes are started before it begins."""
         with ThreadPoolExecutor(len(self.harnesses)) as pool:
             list(pool.map(Harness.hello, self.harnesses))
-            self._until = time.monotonic() + self.seconds
+            self._until = self.clock() + self.seconds
+            self._smaller_s = SMALLER * self.seconds * len(self.harnesses)
             for done in [pool.submit(self._worker, harness) for harness in self.harnesses]:
                 done.result()
 
@@ -161,7 +165,7 @@ class ForeignExploration:
 
     def _worker(self, harness: Harness) -> None:
         recoverer = Recoverer(harness, self.revision, self._judged)
-        while time.monotonic() < self._until and (self.enough is None or len(self.notebook.findings) < self.enough):
+        while self.clock() < self._until and (self.enough is None or len(self.notebook.findings) < self.enough):
             with self._lock:
                 following = self._following()
                 counts = isinstance(following, tuple)
@@ -200,12 +204,15 @@ class ForeignExploration:
             job.covered.missing = str(error).splitlines()[0]
             return
         shown = self._shown(recoverer, job, start, ALONE, job.life)
+        if shown.lived.cut:
+            job.covered.missing = "the time was over before it had been left alone once"
+            return
         if (why := _nothing_done(shown.lived)) and not shown.symptoms:
             job.covered.missing = why
             return
         found = plans.faults(shown.lived)
         job.covered.faults = len(found)
-        job.agenda.add(plans.crashes(shown.lived, list(crash_states(shown.lived, ALONE))[:-1]))
+        job.agenda.add(plans.crashes(shown.lived, list(plans.crash_states(shown.lived, ALONE))[:-1]))
         job.agenda.add(found)
         job.alone = shown.lived
         job.single = tuple(plan for plan in found if len(plan.rules) == 1 and not plan.waits)
@@ -221,7 +228,7 @@ class ForeignExploration:
         shown = self._shown(recoverer, job, job.start, plan, job.life)
         covered, drive = job.covered, shown.drive
         with self._lock:
-            if plan.crash is not None:
+            if plan.crash is not None or shown.cut:
                 pass
             elif drive is None:
                 covered.faults_done += not shown.left_out
@@ -240,7 +247,7 @@ class ForeignExploration:
                 if not plan.switches:
                     self._pair(job, [each for each in new if not drive.decisions[min(each.switches or {})].free])
                 covered.decisions = max(covered.decisions, len(drive.decisions))
-            covered.idle += bool(shown.lived.inconclusive or (drive is not None and drive.stuck))
+            covered.idle += bool(shown.lived.inconclusive or (drive is not None and drive.stuck)) and not shown.cut
         self._noted(recoverer, job, job.start, plan, shown)
 
     def _pair(self, job: _Job, interrupting: Sequence[Plan]) -> None:
@@ -253,18 +260,30 @@ class ForeignExploration:
         job.covered.both = len(found)
 
     def _shown(
-        self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, life: ForeignLife, until: Symptom | None = None
+        self,
+        recoverer: Recoverer,
+        job: _Job,
+        start: Start,
+        plan: Plan,
+        life: ForeignLife,
+        until: Symptom | None = None,
+        ends: float | None = None,
     ) -> _Shown:
         """A run of ``life``, which is the job's or a part of it, and what is wrong with it and its crash states.
 
-        ``until``: a symptom behind which nothing more is judged.
+        ``until``: a symptom behind which nothing more is judged. ``ends``: when its time is over, if it is not that of
+        the whole; from there on no operation is begun and no state judged.
         """
+
+        def over() -> bool:
+            return self.clock() >= (self._until if ends is None else ends)
+
         if plan.crash is not None and until is None:
             assert job.alone is not None
             state = job.alone.states[plan.crash]
             return _Shown(job.alone, recoverer.after(job.alone, state), 1, 0, None)
         drive = InOrder(plan, job.touched) if plan.ordered else None
-        lived = live(recoverer.harness, self.revision, life, start, plan.rules, drive or in_order)
+        lived = live(recoverer.harness, self.revision, life, start, plan.rules, drive or in_order, over)
         with self._lock:
             self.runs += 1
         lent = not set(JOBS).isdisjoint(
@@ -273,20 +292,23 @@ class ForeignExploration:
         shown = of_run(lived)
         symptoms = [each for each in shown if not (each.oracle == "hang" and plan.waits) and not (each.note and lent)]
         states = left_out = 0
+        cut = lived.cut
         most = NEW if until is None and not plan.whole else None
         if plan is ALONE:
             most = AT_FIRST
-        for state in _most_telling(lived, plan, until):
+        for state in plans.most_telling(lived, plan, None if until is None else until.order):
             if until is not None and until.words in (each.words for each in symptoms):
                 break
             fresh = not recoverer.knows(lived, state)
             if fresh and most == 0:
                 left_out += 1
                 continue
+            if cut := cut or over():
+                break
             symptoms += recoverer.after(lived, state)
             states += 1
             most = most - 1 if fresh and most else most
-        return _Shown(lived, symptoms, states, left_out, drive)
+        return _Shown(lived, symptoms, states, left_out, drive, cut)
 
     def _noted(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, shown: _Shown) -> None:
         """Group what is wrong; what is new is believed when it is seen again, and made small."""
@@ -302,16 +324,17 @@ class ForeignExploration:
                 return
         head = heading(symptoms)
         small = self._smaller(recoverer, job, start, plan, head)
-        if small is None:
+        if not small.symptoms:
             self.unconfirmed += 1
-            self.say(f"seen once, and not again: {head.detail.splitlines()[0]} ({plan.words})")
+            why = "and its time was over before it was seen again" if small.cut else "and not again"
+            self.say(f"seen once, {why}: {head.detail.splitlines()[0]} ({plan.words})")
             return
         with self._lock:
             known = self.notebook.known(small.symptoms, plan.hit)
             if known is not None:
                 self.notebook.again(known, small.symptoms, plan, job.life)
                 return
-            found = self.notebook.add(small.symptoms, plan, small.lived, confirmed=True)
+            found = self.notebook.add(small.symptoms, plan, small.lived, cut=small.cut)
             job.usual += [found] if plan.undisturbed else []
         self.say(f"finding {found.number}, {found.severity}: {found.sentence}")
 
@@ -326,19 +349,35 @@ class ForeignExploration:
                     self.notebook.again(usual, [], plan, job.life)
         return found
 
-    def _smaller(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, head: Symptom) -> _Shown | None:
-        """The run again, and then without operations, as long as it shows the same; None: it does not even once."""
+    def _smaller(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, head: Symptom) -> _Shown:
+        """The run again, and then without operations, as long as it shows the same and there is time.
 
-        def same(life: ForeignLife) -> _Shown | None:
-            shown = self._shown(recoverer, job, start, plan, life, head)
-            return shown if any(each.words == head.words for each in shown.symptoms) else None
+        Without symptoms: it did not show the same even once.
+        """
+        with self._lock:
+            allowed = self._smaller_s / 2
+            self._smaller_s -= allowed
+        begun = self.clock()
+        ends = min(begun + allowed, self._until)
+
+        def same(life: ForeignLife) -> _Shown:
+            shown = self._shown(recoverer, job, start, plan, life, head, ends)
+            return shown if any(each.words == head.words for each in shown.symptoms) else replace(shown, symptoms=[])
 
         small = same(job.life)
         for number in reversed(range(len(job.life.steps))):
-            if small is not None and len(small.lived.life.steps) > 1 and time.monotonic() < self._until:
-                smaller = small.lived.life.without(number)
-                # Twice in a row, since one run may show it by luck of timing.
-                small = (same(smaller) and same(smaller)) or small
+            if not small.symptoms or len(small.lived.life.steps) == 1:
+                break
+            if self.clock() >= ends:
+                small = replace(small, cut=True)
+                break
+            smaller = small.lived.life.without(number)
+            # Twice in a row, since one run may show it by luck of timing.
+            again = same(smaller)
+            again = same(smaller) if again.symptoms else again
+            small = again if again.symptoms else small
+        with self._lock:
+            self._smaller_s += max(0.0, allowed - (self.clock() - begun))
         return small
 
 
@@ -348,34 +387,3 @@ def _nothing_done(lived: Lived) -> str:
     done = any(call.process for call in lived.history.acknowledged)
     failed = [line for line in lived.told if not line.endswith(": done")]
     return failed[0].splitlines()[0] if writes and not done and not lived.ended and failed else ""
-
-
-def crash_states(lived: Lived, plan: Plan) -> Iterator[CrashState]:
-    """The states from the first request on that a rule met; all of them where no rule did.
-
-    Of changes to files that nothing lists yet, one behind another, the last state is taken. An order of requests is
-    judged by what it leaves at its end: its crashes are those of the operations one by one.
-    """
-    log = {entry.order: entry for entry in lived.log}
-    labels = {rule.label for rule in plan.rules}
-    first = next((entry.order for entry in lived.log if entry.rule in labels), 0)
-    last = lived.states[-1]
-    for state, following in pairwise(lived.states):
-        here, there = log.get(state.order), log.get(following.order)
-        together = here is not None and there is not None and _unlisted(here) and here.class_ == there.class_
-        if state.order >= first and not together and not plan.ordered:
-            yield state
-    yield last
-
-
-def _most_telling(lived: Lived, plan: Plan, until: Symptom | None) -> list[CrashState]:
-    """The crash states, those first that show most: that of a symptom or behind the last put, and the last one."""
-    *states, last = crash_states(lived, plan)
-    put = max((entry.order for entry in lived.log if (entry.class_, entry.operation) == ("wal", "CREATE")), default=0)
-    order = put if until is None else until.order
-    wanted = [state for state in states if state.order == order]
-    return [*wanted, last, *(state for state in states if state not in wanted)]
-
-
-def _unlisted(entry: LogEntry) -> bool:
-    return entry.class_ == "generation" or (entry.class_ == "base" and entry.name.startswith(UNLISTED))

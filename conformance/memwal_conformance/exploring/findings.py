@@ -19,7 +19,7 @@ from .living import Lived
 from .plans import Plan
 
 FILE = "findings.json"
-FORMAT = 1
+FORMAT = 2
 ORDER = ("rows", "answer", "structure", "recovery", "machine", "crash", "hang")
 """Oracles by how much a symptom of theirs says: where one run shows several, the first one heads the finding."""
 SEVERITY = {
@@ -73,8 +73,8 @@ class ForeignFinding:
     """Runs that show it."""
     also: list[str] = field(default_factory=list)
     """Other plans that show it, in words; the first few."""
-    confirmed: bool = False
-    """A second run of the same plan showed it again."""
+    cut: bool = False
+    """The time to make it small was over before every operation had been left out once."""
     versions: list[str] = field(default_factory=list)
     alone: str = ""
     """Whether the file that needs none of our code shows it."""
@@ -123,8 +123,8 @@ class Notebook:
         heads = {found.words, *found.consequences}
         found.consequences += [words for words in dict.fromkeys(s.words for s in symptoms) if words not in heads]
 
-    def add(self, symptoms: Sequence[Symptom], plan: Plan, lived: Lived, *, confirmed: bool) -> ForeignFinding:
-        """A new finding, from all symptoms of one run. The most severe heads it."""
+    def add(self, symptoms: Sequence[Symptom], plan: Plan, lived: Lived, *, cut: bool) -> ForeignFinding:
+        """A new finding, from all symptoms of a run that showed it again. The most severe heads it."""
         head = heading(symptoms)
         life = lived.life
         state = next((each for each in lived.states if head.order and each.order == head.order), None)
@@ -146,7 +146,7 @@ class Notebook:
             told=list(lived.told),
             log=[entry.to_json() for entry in around(lived.log, plan, head.order)],
             consequences=[w for w in dict.fromkeys(s.words for s in symptoms) if w != head.words],
-            confirmed=confirmed,
+            cut=cut,
             versions=[self.version],
             decoded=_decoded(head, lived, state or lived.states[-1], self.revision),
         )

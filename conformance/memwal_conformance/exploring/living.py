@@ -49,6 +49,8 @@ class Lived:
     wrong_answers: tuple[WrongAnswer, ...]
     region_ids: tuple[str, ...]
     inconclusive: str
+    cut: bool = False
+    """Its time was over before all operations had begun."""
     exhausted: bool = False
     """It came to a limit of the gate: the implementation goes round in circles."""
 
@@ -92,6 +94,10 @@ class LifeRun:
     gate: Gate
     revision: str
     hello: Hello
+    over: Callable[[], bool]
+    """Whether no further operation is to begin."""
+    cut: bool = False
+    """Some did not."""
     actors: dict[str, _Actor] = field(default_factory=dict)
     killed: set[str] = field(default_factory=set)
     history: History = field(default_factory=History)
@@ -113,6 +119,9 @@ class LifeRun:
 
     def do(self, number: int) -> None:
         """The ``number``-th operation of the life. What goes wrong is noted, not raised."""
+        if self.over():
+            self.cut = True
+            return
         operation = self.life.steps[number]
         actor = self.actors[operation.actor]
         if actor.gone or actor.name in self.killed:
@@ -312,8 +321,9 @@ def live(
     start: Start,
     rules: Sequence[FaultRule] = (),
     drive: Drive = in_order,
+    over: Callable[[], bool] = lambda: False,
 ) -> Lived:
-    """Run a life under ``rules``. A rule that kills does so with SIGKILL."""
+    """Run a life under ``rules``. A rule that kills does so with SIGKILL. No operation begins when it is ``over``."""
     hello = harness.hello()
     asked = configured(harness, revision, life)
     run: LifeRun | None = None
@@ -324,7 +334,7 @@ def live(
         run.actors[name].process.strike()
 
     with Gate(start.contents, rules=rules, kill=kill, limits=LIMITS, looking=hello.looks_as) as gate:
-        run = LifeRun(life, start, gate, revision, hello)
+        run = LifeRun(life, start, gate, revision, hello, over)
         try:
             for name in life.actors:
                 process = harness.actor(name, revision)
@@ -357,6 +367,7 @@ def live(
         wrong_answers=tuple(run.wrong_answers),
         region_ids=tuple(run.region_ids.values()),
         inconclusive=inconclusive,
+        cut=run.cut,
         exhausted=exhausted,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from ..gate import Address, CrashState, Do, FaultRule, LogEntry, S3Operation
@@ -109,6 +110,8 @@ class Plan:
 
 ALONE = Plan(words="no fault", hit="no fault")
 """The run that is left alone."""
+UNLISTED = ("data/", "transactions/")
+"""Beginnings of names in the base table that nothing lists before a version of it does."""
 LATER, READ, WHOLE, LASTS = 2, 3, 6, 8
 """Ranks of changes that come late, or never; of the first fault of reads; of all crashes behind a fault, above that of
 the fault; and of faults that last."""
@@ -237,3 +240,33 @@ def _late(each: _Met) -> Plan:
 def _silent(each: _Met) -> Plan:
     deed = (Do.HOLD_BEFORE, 0)
     return _plan(each, deed, (_rule(each.at, deed),), LATER)
+
+
+def crash_states(lived: Lived, plan: Plan) -> Iterator[CrashState]:
+    """The states from the first request on that a rule met; all of them where no rule did.
+
+    Of changes to files that nothing lists yet, one behind another, the last state is taken. An order of requests is
+    judged by what it leaves at its end: its crashes are those of the operations one by one.
+    """
+    log = {entry.order: entry for entry in lived.log}
+    labels = {rule.label for rule in plan.rules}
+    first = next((entry.order for entry in lived.log if entry.rule in labels), 0)
+    last = lived.states[-1]
+    for state, following in pairwise(lived.states):
+        here, there = log.get(state.order), log.get(following.order)
+        together = here is not None and there is not None and _unlisted(here) and here.class_ == there.class_
+        if state.order >= first and not together and not plan.ordered:
+            yield state
+    yield last
+
+
+def most_telling(lived: Lived, plan: Plan, order: int | None = None) -> list[CrashState]:
+    """The crash states, those first that show most: that of a request or behind the last put, and the last one."""
+    *states, last = crash_states(lived, plan)
+    put = max((entry.order for entry in lived.log if (entry.class_, entry.operation) == ("wal", "CREATE")), default=0)
+    wanted = [state for state in states if state.order == (put if order is None else order)]
+    return [*wanted, last, *(state for state in states if state not in wanted)]
+
+
+def _unlisted(entry: LogEntry) -> bool:
+    return entry.class_ == "generation" or (entry.class_ == "base" and entry.name.startswith(UNLISTED))

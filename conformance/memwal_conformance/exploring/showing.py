@@ -15,6 +15,7 @@ from ..registry.levels import words
 from ..registry.texts import links
 from .findings import NO_FILE, ForeignFinding, matters
 
+CUT = "a smaller life may show it, too: the time to look for one was over"
 SENTENCE = 300
 """Characters of a sentence in a list."""
 
@@ -48,7 +49,9 @@ def _about(found: ForeignFinding, implementation: str) -> Iterator[str]:
     yield f"{implementation} {', '.join(found.versions)}"
     yield ", ".join(found.clauses) or "no clause"
     yield found.hit
-    yield f"seen in {counted(found.seen, 'run')}" + ("" if found.confirmed else ", and not again when it was repeated")
+    yield f"seen in {counted(found.seen, 'run')}"
+    if found.cut:
+        yield CUT
     if found.note:
         yield f"the texts leave it open: {found.note}"
     if found.alone.startswith("shows"):
@@ -70,7 +73,7 @@ def shown(found: ForeignFinding, whole: dict[str, Any], folder: Path) -> str:
         f"{found.severity}, by {found.oracle}; {about}",
         f"life {life['name']}: {life['steps']}",
         f"plan: {found.plan['words']}",
-        f"seen in {counted(found.seen, 'run')}" + ("" if found.confirmed else ", and not again when it was repeated"),
+        f"seen in {counted(found.seen, 'run')}" + (f"; {CUT}" if found.cut else ""),
         *(f"  also: {each}" for each in found.also),
         *(f"  it also shows: {each}" for each in found.consequences),
         "",

@@ -13,11 +13,11 @@ from memwal.errors import InvalidArgument
 from memwal_conformance.adapters.harness import REFERENCE, Harness
 from memwal_conformance.adapters.process import AdapterProcess
 from memwal_conformance.exploring import findings, lives, living, orders, plans, reproducing, showing, starting
-from memwal_conformance.exploring.explorer import ForeignExploration, crash_states
+from memwal_conformance.exploring.explorer import ForeignExploration, _Shown
 from memwal_conformance.exploring.judging import Recoverer, Symptom, look_of, of_run
 from memwal_conformance.exploring.lives import ForeignLife
 from memwal_conformance.exploring.orders import InOrder, Touched
-from memwal_conformance.exploring.plans import Plan
+from memwal_conformance.exploring.plans import Plan, crash_states
 from memwal_conformance.gate import Address, Do, FaultRule, LogEntry, RequestFate
 from memwal_conformance.protocol import AdapterError, Hello
 
@@ -57,7 +57,7 @@ def test_an_implementation_that_halves_puts_is_found_and_the_finding_is_kept(exp
     found = explored(broken("halves_puts"), SHORT, 100, enough=1)
     assert found.runs <= 1 + 2 * (1 + len(SHORT.steps))  # one run, its crashes, and the smaller lives, each twice
     (one,) = found.notebook.findings
-    assert (one.oracle, one.severity, one.hit, one.confirmed) == ("rows", "critical", "no fault", True)
+    assert (one.oracle, one.severity, one.hit, one.cut) == ("rows", "critical", "no fault", False)
     assert one.words == "the row … is missing"
     assert one.life["steps"] == "w put"  # made small: a put opens the region by itself
     found.notebook.save(tmp_path, found.covered)
@@ -259,19 +259,61 @@ def test_a_smaller_life_must_show_the_symptom_twice_in_a_row(monkeypatch: pytest
     head, runs = SimpleNamespace(words="a row is missing"), []
 
     def lucky(self: object, *given: object) -> object:
-        *_, life, _until = given
+        *_, life, _until, _ends = given
         assert isinstance(life, ForeignLife)
         runs.append(life)
         shows = len(life.steps) == len(SHORT.steps) or runs.count(life) == 1
-        return SimpleNamespace(symptoms=[head] if shows else [], lived=SimpleNamespace(life=life))
+        return _Shown(SimpleNamespace(life=life), [head] if shows else [], 1, 0, None)
 
     monkeypatch.setattr(ForeignExploration, "_shown", lucky)
     monkeypatch.setattr(ForeignExploration, "__post_init__", lambda self: None)
     made = ForeignExploration(harnesses=[], revision="B", lives=[], seconds=0)
-    made._until = float("inf")
+    made._until = made._smaller_s = float("inf")
     small = made._smaller(None, SimpleNamespace(life=SHORT), None, plans.ALONE, head)  # type: ignore[arg-type]
-    assert small is not None
-    assert small.lived.life == SHORT
+    assert (small.lived.life, small.cut) == (SHORT, False)
+
+
+@pytest.fixture
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What adapters were told so far: a clock that a loaded machine does not hurry."""
+    told, call = [], AdapterProcess.call
+
+    def noted(process: AdapterProcess, message: str, params: Any) -> Any:
+        told.append(message)
+        return call(process, message, params)
+
+    monkeypatch.setattr(AdapterProcess, "call", noted)
+    return told
+
+
+LONG = ForeignLife(name="long", about="", steps=lives.steps_of("w put, w scan, w scan, w scan", "long"))
+BUDGET, AT_MOST_LATE = 130, 12
+"""Messages of what is under way when the time is over: an operation that opens the region, and one recovery."""
+
+
+def test_a_budget_holds_where_a_finding_is_made_small_and_what_was_cut_short_is_said(messages: list[str]) -> None:
+    harness = Harness(broken("halves_puts"), 60.0, {})
+    made = ForeignExploration(
+        harnesses=[harness], revision="B", lives=[LONG], seconds=BUDGET, clock=lambda: len(messages)
+    )
+    made.run()
+    harness.close()
+    (found,) = made.notebook.findings
+    assert BUDGET <= len(messages) <= BUDGET + AT_MOST_LATE
+    assert found.cut
+    assert showing.CUT in showing.listed([found], "x")[1]
+
+
+def test_what_cannot_be_seen_again_in_time_is_no_finding_and_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness, said = Harness(REFERENCE, 30.0, {}), list[str]()
+    made = ForeignExploration(harnesses=[harness], revision="B", lives=[SHORT], seconds=60, say=said.append)
+    harness.close()
+    head = Symptom(oracle="rows", words="a row is missing", detail="row 7 is missing", clauses=(), order=0)
+    shown = _Shown(SimpleNamespace(life=SHORT), [head], 1, 0, None)
+    monkeypatch.setattr(ForeignExploration, "_shown", lambda *_: dataclasses.replace(shown, symptoms=[], cut=True))
+    made._noted(None, made.jobs[0], None, plans.ALONE, shown)  # type: ignore[arg-type]
+    assert (made.notebook.findings, made.unconfirmed) == ([], 1)
+    assert said == ["seen once, and its time was over before it was seen again: row 7 is missing (no fault)"]
 
 
 FLUSHES = ForeignLife(name="flushes", about="", steps=lives.steps_of("w put, w again, w flush, w put", "flushes"))
@@ -375,4 +417,4 @@ def test_findings_that_are_one_matter_stand_together_and_others_by_themselves() 
     lines = showing.listed([one, two, three, four], "x")
     assert [line[15:].startswith("  ") for line in lines[::2]] == [False, True, True, False]
     assert [int(line[:3]) for line in lines[::2]] == [2, 1, 4, 3]
-    assert lines[1].strip() == "x 1; WAL-001; no fault; seen in 1 run, and not again when it was repeated"
+    assert lines[1].strip() == "x 1; WAL-001; no fault; seen in 1 run"
