@@ -11,6 +11,7 @@ from memwal.words import counted
 from memwal_sim.bugs import Bug
 from memwal_sim.world import REFINEMENT
 
+from ..proving.broken_survey import AT_GATE
 from ..proving.deaths import NONE, Death, by_name, deaths
 from ..proving.planted import KINDS, Planted, register
 from ..registry.clauses import ROOT
@@ -62,6 +63,7 @@ def planted_page(known: Mapping[str, Planted], kept: Kept) -> str:
         "A bug is found in its scenario by exploration; *steps*, *switches* and *states* are those of the first and",
         "shortest history that its oracle objects to. Behind the reference adapter it is seen from outside, or the",
         "last column says why it is not: `python -m memwal_conformance.proving.broken --bug NAME` is that adapter.",
+        shown(of["bug"], kept),
         "",
         *table(
             (
@@ -160,6 +162,17 @@ def _outside(planted: Planted, mine: Sequence[Death]) -> str:
     first = best(planted, cases)
     named = ", ".join((first.clauses or ())[:4]) or "crash"
     return f"{counted(len(cases), 'case')}, `{first.killer.removeprefix('case ')}`: {named}"
+
+
+def shown(bugs: Sequence[Planted], kept: Kept) -> str:
+    """How many bugs the cases show: those that need no gate, only those at the gate, none."""
+    cases = [[d.killer for d in kept.get(bug.name, ()) if d.killer.startswith("case ")] for bug in bugs]
+    seen = sum(map(bool, cases))
+    at_gate = sum(all(each.startswith(f"case {AT_GATE}") for each in mine) for mine in cases if mine)
+    return (
+        f"The cases show {seen} of {len(bugs)}: {seen - at_gate} by a case without the gate, {at_gate} at the gate"
+        f" alone. {len(bugs) - seen} are shown by none."
+    )
 
 
 def best(planted: Planted, cases: Sequence[Death]) -> Death:

@@ -257,6 +257,18 @@ def test_the_page_says_what_nobody_has_seen_and_which_hazards_are_of_two_reading
     assert vector.endswith("| **no killer** |")
 
 
+def test_the_page_counts_bugs_by_what_shows_them_as_the_deaths_are_now() -> None:
+    bugs = [one(name, kind="bug") for name in "abcd"]
+    kept = {
+        "a": [death(bugs[0], "case scenarios/gate/c.json::B"), death(bugs[0], "case scenarios/c.json::B")],
+        "b": [death(bugs[1], "case scenarios/gate/c.json::B"), death(bugs[1], "oracle s/B: x")],
+        "c": [death(bugs[2], "oracle s/B: x")],
+    }
+    assert planted_page.shown(bugs, kept) == (
+        "The cases show 2 of 4: 1 by a case without the gate, 1 at the gate alone. 2 are shown by none."
+    )
+
+
 def test_what_only_one_oracle_notices_is_told() -> None:
     a, b = one("a", kind="bug"), one("b", kind="bug")
     kept = {
