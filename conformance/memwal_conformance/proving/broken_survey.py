@@ -168,9 +168,15 @@ def _judged(findings: Iterable[Finding], verdict: Verdict) -> Judged:
 
 
 def survey(planted: Planted, wanted: Iterable[str] | None = None) -> Cases:
-    """What notices ``planted`` among the cases that are ``wanted``; default: all that are not at the gate."""
+    """What notices ``planted`` among the cases that are ``wanted``; default: all that are not at the gate.
+
+    These are the cases of the revision in which the simulator finds it, and if none of them fails those of the others.
+    """
     bug = planted.thing if isinstance(planted.thing, bugs.Bug) else None
-    asked = cases(bug.revision) if wanted is None and bug is not None else list(wanted or ())
+    if wanted is None and bug is not None:
+        revisions = sorted(REVISIONS, key=lambda revision: revision != bug.revision)
+        return next(filter(None, (survey(planted, cases(revision)) for revision in revisions)), {})
+    asked = list(wanted or ())
     found: Cases = {}
     with tempfile.TemporaryDirectory(prefix="memwal-survey-") as place, _in_place(planted):
         for number, case in enumerate(each for each in asked if not each.startswith(AT_GATE)):

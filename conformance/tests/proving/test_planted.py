@@ -408,3 +408,22 @@ def test_an_engine_without_a_bug_passes_a_case_of_base_writes(tmp_path: Path) ->
     """The reference does not claim them, and a case that cannot be run here would seem to notice every bug."""
     found = broken_survey.judge("scenarios/base_rows_change_beside_merged_ones.json::B", tmp_path)
     assert found.verdict is Verdict.PASS
+
+
+def test_a_bug_that_no_case_of_its_revision_shows_is_tried_with_the_cases_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ranks = "scenarios/a_text_search_ranks_rows_of_all_sources_alike.json::A"
+    of_b = "scenarios/a_text_search_finds_newest_rows.json::B"
+    asked: list[str] = []
+
+    def offered(revision: str) -> list[str]:
+        asked.append(revision)
+        return {"A": [ranks], "B": [of_b]}[revision]
+
+    monkeypatch.setattr(broken_survey, "cases", offered)
+    bug = KNOWN["statistics_of_each_source"]
+    assert isinstance(bug.thing, Bug)
+    assert bug.thing.revision == "B"
+    assert broken_survey.survey(bug).keys() == {ranks}
+    assert asked == ["B", "A"]

@@ -27,6 +27,5 @@ BUG = Bug(
     scenario="asked_every_way",
     oracle="a text search scores as one table does",
     violated="READ-001",
-    unseen="no case searches between a merge and the catch-up of the index that is searched",
     replaced={"memwal.read.indexed:of_base": _by_indexes},
 )
