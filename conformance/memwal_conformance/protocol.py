@@ -242,6 +242,8 @@ class Hello:
     """How the User-Agent of the adapter's own requests begins; empty if it makes none."""
     lent: tuple[str, ...] = ()
     """Roles that the run has another play, by ``--roles-by``. No adapter says this."""
+    unplayed: tuple[str, ...] = ()
+    """Messages of these roles that their player cannot answer under a revision, each as ``message revision``."""
 
     @property
     def claimed(self) -> dict[str, str]:
@@ -265,8 +267,10 @@ class Hello:
             lent=tuple(result.get("lent", ())),
         )
 
-    def answers(self, message: str) -> bool:
-        """Whether the implementation claims to answer ``message``, or another does in its place."""
+    def answers(self, message: str, revision: str = "") -> bool:
+        """Whether the implementation claims to answer ``message``, or another does in its place, under ``revision``."""
+        if f"{message} {revision}" in self.unplayed:
+            return False
         role = messages()[message].role
         if message in self.partial or role in self.lent:
             return True

@@ -27,9 +27,19 @@ class HelperRefused(AdapterError):
     """The helper did not do what it was asked for: which of the two is at fault is not known."""
 
 
-def lent(own: Hello, roles: Collection[str]) -> Hello:
-    """What an adapter says of itself, with those of ``roles`` of which it claims nothing and another plays them."""
-    return replace(own, lent=tuple(role for role in roles if role not in own.claimed))
+def lent(own: Hello, players: Mapping[str, Command], cannot: Mapping[Command, Collection[str]]) -> Hello:
+    """What an adapter says of itself, with the roles of which it claims nothing and another plays them.
+
+    ``players``: role -> command of its player; ``cannot``: that -> `Hello.unplayed`.
+    """
+    roles = tuple(role for role in players if role not in own.claimed)
+    unplayed = [
+        each
+        for role in roles
+        for each in cannot.get(players[role], ())
+        if messages()[each.partition(" ")[0]].role == role
+    ]
+    return replace(own, lent=roles, unplayed=tuple(unplayed))
 
 
 class AidedProcess(AdapterProcess):

@@ -20,6 +20,8 @@ SUITE = (sys.executable, "-m", "memwal_conformance.adapters.suite_roles")
 """Command of the suite's own roles."""
 NO_PLAYER, PLAYERS = "none", {"suite": SUITE, "reference": REFERENCE}
 """What ``--roles-by`` takes: no player at all, or one of these, each with its command."""
+UNPLAYED = {SUITE: ("snapshot.run R",)}
+"""Player -> messages that it cannot answer under a revision: no text says what a region snapshot of R looks like."""
 
 
 def players(who: str) -> dict[str, Command]:
@@ -76,7 +78,7 @@ class Harness:
             self._hello = self._greeted(process).hello
             self._idle.append(process)
         assert self._hello is not None
-        return lent(self._hello, self.roles_by)
+        return lent(self._hello, self.roles_by, UNPLAYED)
 
     def actor(self, name: str, revision: str) -> AdapterProcess:
         """A configured process with nothing open: an idle one, or a new one."""

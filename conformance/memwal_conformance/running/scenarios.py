@@ -69,7 +69,7 @@ class SuiteScenario:
         given = {f"{step['send']} {parameter}" for step in sent for parameter in step.get("with", {})}
         asked = {"s3": self.gated, "concurrent": self.at_once(revision)}
         lacks = [name for name, needs in asked.items() if needs and name not in hello.capabilities]
-        return sorted([*(m for m in needed if not hello.answers(m)), *(given & set(hello.without)), *lacks])
+        return sorted([*(m for m in needed if not hello.answers(m, revision)), *(given & set(hello.without)), *lacks])
 
     def at_once(self, revision: str) -> bool:
         """Whether an actor is sent a message while another one has no answer."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kit import designs
 from kit.runs import run_suite
-from memwal_conformance.adapters.aided import JOBS, AidedProcess, HelperRefused
-from memwal_conformance.adapters.harness import Harness, players
+from memwal_conformance.adapters.aided import JOBS, AidedProcess, HelperRefused, lent
+from memwal_conformance.adapters.harness import REFERENCE, UNPLAYED, Harness, players
 from memwal_conformance.adapters.process import AdapterCrash, AdapterTimeout
+from memwal_conformance.places import SUITE
 from memwal_conformance.protocol import ProtocolViolation
+from memwal_conformance.running import scenarios
 
 SMALL = (sys.executable, designs.__file__, "only_writes_and_reads")
 ADAPTER = ("--memwal-adapter", " ".join(SMALL))
@@ -47,6 +50,17 @@ def test_what_the_helper_refuses_is_not_put_down_to_the_adapter_and_a_strike_end
         process.call("merge.run", {"table": str(tmp_path / "nowhere")})
     process.kill()
     assert not process.alive
+
+
+def test_the_suite_plays_no_snapshots_of_the_revision_of_which_no_text_says_what_they_are() -> None:
+    snapshots = scenarios.load(SUITE / "scenarios" / "eventual_read_of_snapshot.json")
+    for player, missing in (("suite", ["snapshot.run"]), ("reference", [])):
+        hello = Harness(command=REFERENCE, limit_s=60, settings={}, roles_by=players(player))
+        small = replace(lent(hello.hello(), {}, {}), roles=("reader", "writer"))
+        shared = lent(small, hello.roles_by, UNPLAYED)
+        assert snapshots.missing("R", shared) == missing
+        assert snapshots.missing("B", shared) == []
+        hello.close()
 
 
 def test_a_helper_that_breaks_down_is_no_crash_of_the_adapter(tmp_path: Path) -> None:
