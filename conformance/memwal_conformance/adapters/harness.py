@@ -20,7 +20,7 @@ SUITE = (sys.executable, "-m", "memwal_conformance.adapters.suite_roles")
 """Command of the suite's own roles."""
 NO_PLAYER, PLAYERS = "none", {"suite": SUITE, "reference": REFERENCE}
 """What ``--roles-by`` takes: no player at all, or one of these, each with its command."""
-UNPLAYED = {SUITE: ("snapshot.run R",)}
+UNPLAYED: Mapping[Command, tuple[str, ...]] = {SUITE: ("snapshot.run R",)}
 """Player -> messages that it cannot answer under a revision: no text says what a region snapshot of R looks like."""
 
 
