@@ -12,6 +12,7 @@ import base64
 import binascii
 import math
 import re
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -100,6 +101,14 @@ def _float_text(value: float) -> str:
     return repr(value)
 
 
+def _float32(text: str) -> float:
+    """The binary32 that a text names, so that its shortest text and all its digits are one value."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", float(text)))[0])
+    except OverflowError:
+        raise CellError(f"{text} does not fit float32") from None
+
+
 def value(tagged: Mapping[str, Any]) -> object:
     """Python value of a cell: dates and timestamps as their counts. Raises `CellError` if it does not fit its type."""
     name, text = tagged["t"], tagged["v"]
@@ -121,10 +130,12 @@ def value(tagged: Mapping[str, Any]) -> object:
             return text
         if name == "binary":
             return base64.b64decode(text, validate=True)
-        if name in ("float32", "float64"):
+        if name == "float64":
             return float(text)
+        if name == "float32":
+            return _float32(text)
         if isinstance(text, list):
-            return [float(each) for each in text]
+            return [_float32(each) for each in text]
         number = int(text)
     except (ValueError, binascii.Error):
         raise CellError(f"{text!r} is no value of type {name}") from None

@@ -144,7 +144,7 @@ def check(message: str, part: Part, value: object) -> None:
         raise ProtocolViolation(f"there is no message {message!r}")
     wrong = problem(f"urn:memwal:{message}#/$defs/{part}", value)
     if wrong is not None:
-        raise ProtocolViolation(f"{part} of {message} break their schema at {wrong}")
+        raise ProtocolViolation(f"the schema refuses the {part} of {message} at {wrong}")
 
 
 def request(number: int, message: str, params: Mapping[str, object]) -> bytes:

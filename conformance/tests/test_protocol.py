@@ -54,10 +54,18 @@ def test_a_cell_keeps_its_value(kind: str, value: object, text: object) -> None:
     assert cells.to_rows(cells.to_table(rows)) == rows
 
 
+@pytest.mark.parametrize("text", ["1.7014118e+38", "1.7014118346046923e+38", "170141183460469231731687303715884105728"])
+def test_any_text_of_a_float32_is_its_value(text: str) -> None:
+    assert cells.value({"t": "float32", "v": text}) == 2.0**127
+    assert cells.value({"t": "float32[1]", "v": [text]}) == [2.0**127]
+
+
 @pytest.mark.parametrize(
     "tagged",
     [
         {"t": "int8", "v": "128"},
+        {"t": "float32", "v": "1e39"},
+        {"t": "float32[1]", "v": ["-1e39"]},
         {"t": "uint64", "v": "-1"},
         {"t": "int64", "v": "1.0"},
         {"t": "bool", "v": "true"},

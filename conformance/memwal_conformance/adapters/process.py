@@ -16,6 +16,7 @@ from typing import IO
 
 from memwal_conformance import protocol
 from memwal_conformance.protocol import AdapterError, Hello, Json, ProtocolViolation
+from memwal_conformance.verdicts import Verdict
 
 LINE_LIMIT_BYTES = 256 * 1024 * 1024
 """A reply line longer than this is a protocol violation."""
@@ -49,6 +50,13 @@ class AdapterMissing(Exception):
 
 BROKEN = (AdapterCrash, AdapterTimeout, AdapterMissing, ProtocolViolation, AdapterError)
 """What a broken adapter raises."""
+
+
+def verdict_of(error: Exception) -> Verdict:
+    """The verdict of a case in which the adapter, or the suite itself, broke down."""
+    if isinstance(error, AdapterCrash):
+        return Verdict.CRASH
+    return Verdict.HANG if isinstance(error, AdapterTimeout) else Verdict.HARNESS_ERROR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

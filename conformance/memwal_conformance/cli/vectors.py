@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -87,10 +88,11 @@ def check(
 
 def _ask_all(root: Path, harness: Harness, revisions: Iterable[str]) -> bool:
     from .. import vectors
+    from ..adapters.process import BROKEN, verdict_of
     from ..registry.levels import levels_of
     from ..verdicts import FAILING, Verdict, level_of
 
-    hello, counts = harness.hello(), dict.fromkeys(Verdict, 0)
+    hello, counts, lacking = harness.hello(), dict.fromkeys(Verdict, 0), Counter[str]()
     levels = {revision: levels_of(revision) for revision in revisions}
     for file in sorted(root.glob("*/*/*/case.json")):
         vector = vectors.load(file)
@@ -98,14 +100,20 @@ def _ask_all(root: Path, harness: Harness, revisions: Iterable[str]) -> bool:
             continue
         for direction in vector.directions:
             name = f"{vector.revision}/{vector.area}/{vector.name} {direction}"
-            if vectors.missing(vector, direction, hello):
+            if missing := vectors.missing(vector, direction, hello):
                 counts[Verdict.UNSUPPORTED] += 1
+                lacking[", ".join(missing)] += 1
                 continue
-            finding = vectors.run(vector, direction, harness.shared(vectors.configured(vector, hello)).call)
-            verdict = level_of(finding, levels[vector.revision])
+            try:
+                finding = vectors.run(vector, direction, harness.shared(vectors.configured(vector, hello)).call)
+                verdict, why = level_of(finding, levels[vector.revision]), finding.broken
+            except BROKEN as error:
+                verdict, why = verdict_of(error), str(error)
             counts[verdict] += 1
             if verdict is not Verdict.PASS:
-                typer.echo(f"{verdict} {name} [{', '.join(vector.clauses)}]: {finding.broken}")
+                typer.echo(f"{verdict} {name} [{', '.join(vector.clauses)}]: {why}")
+    if lacking:
+        typer.echo("not claimed: " + "; ".join(f"{messages} ({count})" for messages, count in lacking.most_common()))
     typer.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) or "nothing was asked")
     return any(counts[verdict] for verdict in FAILING)
 

@@ -6,6 +6,7 @@ subject has the same ones under the same names.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -85,6 +86,25 @@ def _gives_rows_backwards(handlers: Handlers) -> None:
         return {"rows": rows | {"rows": rows["rows"][::-1]}}
 
     handlers["reader.scan"] = backwards
+
+
+def _says_floats_shortly(handlers: Handlers) -> None:
+    for name in ("reader.scan", "reader.get"):
+        handlers[name] = _with_short_floats(handlers[name])
+
+
+def _with_short_floats(read: Callable[[Json], Json]) -> Callable[[Json], Json]:
+    def told(params: Json) -> Json:
+        rows = read(params)["rows"]
+        return {"rows": rows | {"rows": [[_short(cell) for cell in row] for row in rows["rows"]]}}
+
+    return told
+
+
+def _short(cell: Json) -> Json:
+    if cell["t"] != "float32" or cell["v"] is None or not math.isfinite(float(cell["v"])):
+        return cell
+    return cell | {"v": f"{float(cell['v']):.9g}"}  # nine digits tell any two numbers of binary32 apart
 
 
 def _reads_manifests_only(handlers: Handlers) -> None:
@@ -304,6 +324,7 @@ PLANTS: dict[str, Plant] = {
     "flushes_after_recovery": Plant(plant=_flushes_after_recovery),
     "stores_buffered_puts": Plant(plant=_stores_buffered_puts),
     "gives_rows_backwards": Plant(plant=_gives_rows_backwards),
+    "says_floats_shortly": Plant(plant=_says_floats_shortly),
     "reads_manifests_only": Plant(plant=_reads_manifests_only),
     "says_internal_of_every_stop": Plant(plant=_says_internal_of_every_stop),
     "adds_metadata": Plant(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from .. import vectors
-from ..adapters.process import BROKEN, AdapterCrash, AdapterTimeout
+from ..adapters.process import BROKEN, verdict_of
 from ..protocol import Hello, roles_of
 from ..reporting.report import with_notes
 from ..running import scenarios
@@ -226,12 +226,8 @@ class VectorItem(CaseItem):
             if session.gated and self.name in vectors.WHOLE_TABLES:
                 return self._behind_gate(session, under)
             finding = vectors.run(self.vector, self.name, session.harness.shared(under).call)
-        except AdapterCrash as crash:
-            return self.verdict(Verdict.CRASH, str(crash))
-        except AdapterTimeout as hung:
-            return self.verdict(Verdict.HANG, str(hung))
         except (*BROKEN, BadCase) as error:
-            return self.verdict(Verdict.HARNESS_ERROR, str(error))
+            return self.verdict(verdict_of(error), str(error))
         return self._found(session, finding)
 
     def _behind_gate(self, session: Session, under: str) -> CaseResult:

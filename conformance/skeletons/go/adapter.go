@@ -37,7 +37,7 @@ type cell struct {
 type params struct {
 	Revision, Kind, Number string
 	Values                 []cell
-	Data                   []byte // encoding/json reads and writes these as base64
+	Data                   []byte // encoding/json reads and writes these as base64; a nil slice as null, which no result may have
 	Hint                   struct{ Version string }
 }
 

@@ -223,6 +223,28 @@ def test_a_fault_in_a_skeleton_fails_the_vector_about_it(
     assert any(line.startswith(said) for line in told.splitlines()), told
 
 
+def test_a_check_names_the_vectors_whose_answers_break_the_protocol_and_goes_on(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder_of(PYTHON), copy, ignore=shutil.ignore_patterns("__pycache__"))
+    adapter = copy / "adapter.py"
+    text = adapter.read_text("utf-8")
+    encoded = 'return {"data": base64.b64encode(ENCODE[kind](view)).decode()}'
+    hashed = 'if params["function"] == "murmur3":'
+    assert encoded in text
+    assert hashed in text
+    text = text.replace(encoded, f'{encoded[:-1]} if kind != "hint" else None}}')
+    adapter.write_text(text.replace(hashed, f'assert params["function"] == "murmur3"\n    {hashed}'), "utf-8")
+    status, told = checked(ready(PYTHON, copy, tmp_path), "--revision", "B")
+    assert status == 1
+    lines = told.splitlines()
+    refused = "the schema refuses the result of eval.encode at $.data: None is not of type 'string'"
+    assert f"HARNESS_ERROR B/hint/hint encode [MANIFEST-026]: {refused}" in lines
+    ended = "the adapter ended (exit status 1) during eval.hash"
+    assert any(line.startswith("CRASH B/hash/several_columns eval") and ended in line for line in lines), told
+    assert lines[-2].startswith("not claimed: writer.open"), told
+    assert re.fullmatch(r"\d+ PASS, .*3 CRASH, 1 HARNESS_ERROR", lines[-1]), told
+
+
 def test_the_python_skeleton_needs_nothing_but_the_standard_library() -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import adapter; print(adapter.hello({})['implementation'])"
     done = subprocess.run(

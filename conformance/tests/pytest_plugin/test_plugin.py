@@ -116,7 +116,7 @@ def test_an_adapter_that_turns_to_garbage_later_is_a_harness_error_of_that_case(
     run = run_suite(tmp_path, *cases, "--memwal-adapter", adapter, "--memwal-revision", "B")
     assert run.status == 1
     assert verdicts_of(run) == {"wal_entries": "HARNESS_ERROR", "table_manifests": "PASS"}
-    assert "result of eval.name break their schema" in run.text
+    assert "the schema refuses the result of eval.name at $" in run.text
     assert "1 harness errors" in run.text
 
 
