@@ -165,8 +165,10 @@ class FreshRows:
                 if part.region_id is None:
                     # AMB-105, duplicate keys inside the base: of a key's rows that match, the last one counts.
                     stale |= ~seen.newest(found.select(key))
-                dropped += int(stale.sum())
-                given = live(cellwise.where(found, ~stale), self.base, self.columns)
+                if stale.any():
+                    dropped += int(stale.sum())
+                    found = cellwise.where(found, ~stale)
+                given = live(found, self.base, self.columns)
                 rows += given.num_rows
                 yield given
         self.outcome = f"{counted(rows, 'row')}, {dropped} stale"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,8 @@ class MemTablePart:
     view: View
     io: Io
     """The region's folder."""
+    shape: Rows = field(init=False)
+    """How rows are stored, which is the same for all of a plan."""
     table: pa.Table | None = None
     """Its rows; None: they are in the WAL only."""
     epoch: Epoch | None = None
@@ -53,6 +55,8 @@ class MemTablePart:
     async def may_contain(self, asked: AskedKeys) -> Mask:
         if self.indexes is None or self.indexes.key_filter is None:
             stored = await self._stored()
+            if not stored.num_rows:
+                return np.zeros(len(asked), np.bool_)
             return holds(stored.select(list(self.base.primary_key)), asked.table)
         return self.indexes.key_filter.may_contain(asked.table)
 
@@ -65,12 +69,7 @@ class MemTablePart:
     async def _stored(self) -> pa.Table:
         """All rows as they are stored."""
         if self.stored is None:
-            shape = Rows(
-                table=self.base.schema,
-                key=self.base.primary_key,
-                revision=self.base.revision,
-                field_ids=tuple(self.base.field_ids.items()),
-            )
+            shape = self.shape
             if self.table is None:
                 tail = await self._tail(shape)
                 self.table, self.written = tail.rows, tail.written
@@ -81,12 +80,20 @@ class MemTablePart:
 
     async def rows(self, names: Sequence[str], _fragments: Sequence[FragmentId] | None = None) -> pa.Table:
         stored = await self._stored()
+        if not stored.num_rows:
+            return self._none(stored, names)
         marked = [TOMBSTONE] if TOMBSTONE in stored.schema.names else []
         written = self.written or (WrittenBy(stored.num_rows, self.epoch, None),)
         told = origin.told(self.base, names, self.region_id, self.generation, written)
         found = {name: told[name] if name in told else stored.column(name) for name in names}
         found[ROW_ADDRESS] = pa.chunked_array([pa.array(np.arange(stored.num_rows, dtype=np.uint64))])
         return pa.table(found | {name: stored.column(name) for name in marked})
+
+    def _none(self, stored: pa.Table, names: Sequence[str]) -> pa.Table:
+        """The same where there is no row."""
+        own = [pa.field(name, origin.field_of(self.base, name).type) for name in names]
+        marked = [stored.schema.field(TOMBSTONE)] if TOMBSTONE in stored.schema.names else []
+        return pa.schema([*own, pa.field(ROW_ADDRESS, pa.uint64()), *marked]).empty_table()
 
     async def at(self, names: Sequence[str], addresses: Addresses) -> pa.Table:
         return cellwise.at(await self.rows(names), addresses.astype(np.int64))

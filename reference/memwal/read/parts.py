@@ -27,7 +27,7 @@ from ..ids import Epoch, FragmentId, Generation, RegionId
 from ..keys import Mask
 from ..region import manifest as manifests
 from ..region.flush import CONFIG_EPOCH
-from ..region.rows import TOMBSTONE
+from ..region.rows import TOMBSTONE, Rows
 from ..table import late, read
 from ..table.late import APART_ROWS, RowChoice, Stage
 from ..table.read import ROW_ADDRESS
@@ -315,10 +315,19 @@ def collect(io: Io, view: View, memory: Sequence[MemoryView]) -> Parts:
     """The sources of ``view`` and of the ``memory`` of open writers. Raises `Fenced` for memory of an older epoch."""
     base = TablePart(io=io, generation=BASE_GENERATION, region_id=None, base=view.base, state=view.base)
     held = {each.region_id: each for each in memory}
+    shape = Rows(
+        table=view.base.schema,
+        key=view.base.primary_key,
+        revision=view.base.revision,
+        field_ids=tuple(view.base.field_ids.items()),
+    )
     found: dict[RegionId, tuple[Part, ...]] = {}
     for region in sorted({*view.manifests, *held}):
         manifest = view.manifests.get(region)
-        above: list[Part] = [*_stored(io, view, region, manifest), *_held(io, view, region, manifest, held.get(region))]
+        memtables = _held(io, view, region, manifest, held.get(region))
+        for each in memtables:
+            each.shape = shape
+        above: list[Part] = [*_stored(io, view, region, manifest), *memtables]
         if above:
             found[region] = tuple(reversed(above))
     return Parts(base, found)

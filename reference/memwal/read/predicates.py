@@ -117,14 +117,20 @@ def _of_sql(condition: str, schema: pa.Schema) -> Condition | None:
 @lru_cache(maxsize=16)
 def _parsed(condition: str, schema: pa.Schema) -> Any:
     """DataFusion's tree of a text, which never changes; a filter is parsed for what it keeps and for what it says."""
+    try:
+        return _rows_of(schema).parse_sql_expr(condition)
+    except Exception as error:
+        raise InvalidArgument(f"the filter {shown(condition)} is no single condition: {error}") from error
+
+
+@lru_cache(maxsize=16)
+def _rows_of(schema: pa.Schema) -> Any:
+    """A table of DataFusion's without rows, which understands texts about such columns; nothing changes it."""
     from datafusion import SessionContext
 
     context = SessionContext()
     context.from_arrow(schema.empty_table(), name="rows")
-    try:
-        return context.table("rows").parse_sql_expr(condition)
-    except Exception as error:
-        raise InvalidArgument(f"the filter {shown(condition)} is no single condition: {error}") from error
+    return context.table("rows")
 
 
 def _variant(expression: Any) -> Any:

@@ -36,7 +36,7 @@ Mask = npt.NDArray[np.bool_]
 @implements("PLAN-004", "PLAN-008", "PLAN-009", "AMB-114")
 async def kept(io: Io, view: View, among: Collection[RegionId], predicate: Predicate) -> frozenset[RegionId]:
     """Those of the regions ``among`` that may hold a row for which ``predicate`` holds."""
-    if not predicate or not view.base.mem_wal.specs or not among:
+    if not among or not _says_of_regions(view.base, predicate):
         return frozenset(among)
     known = await registered(io, view.base, live=view.live)
     return _matching(view.base, known, among, predicate)
@@ -51,7 +51,7 @@ def that_may_match(io: Io, predicate: Predicate) -> Found | None:
         return None
 
     async def found(base: TableState) -> tuple[Mapping[RegionId, RegionManifest], int]:
-        if not base.mem_wal.specs:
+        if not _says_of_regions(base, predicate):
             return await every(io, base)
         among = await regions.folders(io)
         known = await registered(io, base, live=True)
@@ -87,6 +87,13 @@ def left_out(view: View, chosen: View) -> dict[str, int]:
         "generations_pruned": generations(view) - generations(chosen),
         "fragments_pruned": len(view.base.fragments) - len(chosen.base.fragments),
     }
+
+
+def _says_of_regions(base: TableState, predicate: Predicate) -> bool:
+    """Whether a spec of the table makes region values of a column that ``predicate`` says something of."""
+    names = _names(base)
+    sources = (names.get(number) for spec in base.mem_wal.specs for field in spec.fields for number in field.source_ids)
+    return any(name in predicate for name in sources)
 
 
 def _matching(

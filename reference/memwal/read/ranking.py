@@ -154,6 +154,8 @@ class Freshness:
 
         async def made() -> tuple[KeySet, Addresses]:
             rows = await part.rows(key)
+            if not rows.num_rows:
+                return KeySet(rows.select(key)), np.empty(0, np.uint64)
             newest = last_of_each(rows, list(key)).column(ROW_ADDRESS).to_numpy()
             return KeySet(rows.select(key)), np.sort(newest)
 

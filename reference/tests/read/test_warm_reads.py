@@ -1,0 +1,204 @@
+"""What a read costs that finds everything kept which may be: requests to the store, and calls of pylance.
+
+No clock is looked at. What is left in each read is what a strong read cannot know: the newest version, the newest
+manifest of each region, the end of its WAL, and whether each generation is still the one that was read before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import memwal
+import numpy as np
+import pyarrow as pa
+import pytest
+from memwal.codec.data_file import Decoder
+from memwal.effects import Get, Head, List, ListFolders, Stat, StoreRequest
+from memwal.index import transforms
+from memwal.stores.memory import MemoryStore
+
+KEY = {"lance-schema:unenforced-primary-key": "true"}
+ROWS, DIMENSION = 600, 8
+GENERATIONS = (1, 3, 16)
+
+
+class Counting(MemoryStore):
+    """A store that notes what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[StoreRequest[object]] = []
+
+    def perform(self, request: StoreRequest[object]) -> object:
+        self.asked.append(request)
+        return super().perform(request)
+
+
+def rows(keys: np.ndarray, seed: int) -> pa.Table:
+    draw = np.random.default_rng(seed)
+    vectors = pa.array(draw.normal(size=len(keys) * DIMENSION).astype(np.float32))
+    columns = {
+        "id": pa.array(keys),
+        "n": pa.array(keys % 200),
+        "v": pa.FixedSizeListArray.from_arrays(vectors, DIMENSION),
+        "text": pa.array([f"w{key % 50} common" for key in keys]),
+    }
+    fields = [pa.field(name, column.type, name != "id") for name, column in columns.items()]
+    return pa.table(list(columns.values()), schema=pa.schema([fields[0].with_metadata(KEY), *fields[1:]]))
+
+
+class Warm:
+    """A table in two regions with an index of each kind, and a reader of it."""
+
+    def __init__(self, folder: Path) -> None:
+        base = lance.write_dataset(rows(np.arange(ROWS), 0), str(folder / "t"), data_storage_version="2.1")
+        base.create_scalar_index("id", "BTREE", name="by_id")
+        base.create_scalar_index("n", "BTREE", name="by_n")
+        base.create_scalar_index("text", "INVERTED", name="by_text")
+        base.create_index("v", "IVF_FLAT", name="by_v", metric="l2", num_partitions=2)
+        memwal.enable(
+            str(folder / "t"),
+            revision="R",
+            spec=memwal.bucket("b", "id", 2),
+            maintained_indexes=["by_n", "by_text", "by_v"],
+        )
+        self.store = Counting()
+        for file in filter(Path.is_file, folder.rglob("*")):
+            self.store.objects[file.relative_to(folder).as_posix()] = file.read_bytes()
+        self.writer = memwal.open("t", store=self.store)
+        self.reader = memwal.open("t", store=self.store, remember_bytes=64 << 20)
+        self.generations = 0
+
+    def flush(self, batch: pa.Table) -> None:
+        """One more generation of each region that has some of the rows."""
+        buckets = self.writer.region_values(batch).column("b").to_numpy()
+        for bucket in sorted(set(buckets)):
+            with self.writer.writer(values={"b": bucket}, background=False) as writer:
+                writer.put(batch.filter(pa.array(buckets == bucket)))
+                writer.flush()
+
+    def grown(self, generations: int) -> Warm:
+        """With so many generations in each region, none of which has a row that is asked for."""
+        while self.generations < generations:
+            self.generations += 1
+            self.flush(rows(np.arange(8) + 100 + 10 * self.generations, self.generations))
+        return self
+
+
+ASK: dict[str, Callable[[memwal.Table], pa.Table]] = {
+    "key": lambda table: table.get(pa.table({"id": [7]})),
+    "filter": lambda table: table.scan(filter="n = 7"),
+    "vector": lambda table: table.search([9.0] * DIMENSION, "v", 3, index="by_v", nprobes=2),
+    "text": lambda table: table.search_text("w7", "text", 3, index="by_text"),
+}
+
+REQUESTS = {
+    "key": (2, 1, 3, 4, 5, 1),
+    "filter": (2, 1, 6, 8, 5, 2),
+    "vector": (2, 1, 6, 8, 6, 2),
+    "text": (2, 1, 6, 8, 8, 2),
+}
+"""Requests: List, ListFolders, Get, Head; and Stat of all but the generations, and of each generation number.
+
+List: the newest version, before and after the regions. Of each region whose rows count: Get of the hint, HEAD of the
+manifests above and below, all once more behind the WAL, whose end is a Get. Stat: the table's manifest, the regions',
+and the files of the base that are used; of each generation one.
+"""
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Warm:
+    return Warm(tmp_path_factory.mktemp("warm"))
+
+
+def test_a_warm_read_makes_few_requests_and_one_call_of_pylance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, calls = Warm(tmp_path), Counter[str]()
+
+    def counted(name: str) -> None:
+        own = getattr(Decoder, name)
+
+        def call(*arguments: object, **named: object) -> object:
+            calls[name] += 1
+            return own(*arguments, **named)
+
+        monkeypatch.setattr(Decoder, name, call)
+
+    for name in ("__init__", "read", "take"):
+        counted(name)
+    for generations in GENERATIONS:
+        scene.grown(generations)
+        for what, ask in ASK.items():
+            first = ask(scene.reader)
+            scene.store.asked.clear()
+            calls.clear()
+            assert ask(scene.reader) == first
+            made = Counter(type(each) for each in scene.store.asked)
+            *others, of_base, of_each = REQUESTS[what]
+            expected = [*others, of_base + of_each * generations]
+            assert [made[kind] for kind in (List, ListFolders, Get, Head, Stat)] == expected, (what, generations)
+            assert made.total() == sum(expected)
+            assert calls == {"take": 1}, (what, generations)  # of the rows of the base
+
+
+def newer(mark: str) -> pa.Table:
+    """A row that each of `ASK` finds first, and that no other step writes."""
+    found = rows(np.array([7]), 0)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array([9.0] * DIMENSION, pa.float32()), DIMENSION)
+    return found.set_column(2, found.schema.field(2), vectors).set_column(
+        3, found.schema.field(3), pa.array([f"w7 w7 w7 {mark}"])
+    )
+
+
+def flushed(scene: Warm) -> None:
+    scene.flush(newer("flushed"))
+
+
+def claimed(scene: Warm) -> None:
+    """Another process has the region now, and its row is in the WAL alone."""
+    bucket = scene.writer.region_values(newer("")).column("b")[0].as_py()
+    with scene.writer.writer(values={"b": bucket}, background=False) as writer:
+        writer.put(newer("claimed"))
+
+
+def merged(scene: Warm) -> None:
+    """The row is in the base, and its generation is gone."""
+    scene.flush(newer("merged"))
+    scene.writer.merge()
+    scene.writer.gc(retain_versions=1)
+
+
+def rewritten(scene: Warm) -> None:
+    """The newest version of the base has the row, and no generation or WAL hides it."""
+    scene.flush(newer(""))
+    scene.writer.merge()
+    memwal.base_table("t", store=scene.store).delete("id = 7")
+    scene.writer.base.append(newer("rewritten"))
+
+
+@pytest.mark.parametrize("step", [flushed, claimed, merged, rewritten])
+def test_what_changed_since_is_seen_by_a_warm_read(warm: Warm, step: Callable[[Warm], None]) -> None:
+    for ask in ASK.values():
+        ask(warm.reader)
+        ask(warm.reader)
+    step(warm)
+    for what, ask in ASK.items():
+        assert f"w7 w7 w7 {step.__name__}" in ask(warm.reader).column("text").to_pylist(), what
+
+
+def test_a_filter_of_other_columns_asks_no_region_and_its_text_is_read_without_a_new_engine(
+    warm: Warm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: object, **__: object) -> None:
+        raise AssertionError("asked")
+
+    warm.reader.scan(filter="n = 7")
+    monkeypatch.setattr(transforms, "may_match", asked)
+    monkeypatch.setattr("datafusion.SessionContext", asked)
+    assert warm.reader.scan(filter="n = 8").num_rows == 3
+    with pytest.raises(AssertionError, match="asked"):
+        warm.reader.scan(filter="id = 8")
