@@ -25,6 +25,12 @@ from .text import PLAIN, missing
 READINGS = tuple(name for name, each in ASSUMPTIONS.items() if each.note)
 """Assumptions that are readings of the texts, not axioms about the store."""
 
+LOST = (
+    "what indexes cover is forgotten, as by a compaction of a library that does not know their catch-up entries: "
+    "have every index catch up before anything is collected, and compact with the table's own merger"
+)
+"""What is to be done where catch-up entries are gone: revision A has a collector take an absent entry for complete."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
@@ -209,7 +215,8 @@ def _changed(course: Course, seen: Partial) -> str:
 
 def _told(name: str, course: Course, seen: Partial) -> str:
     places = sorted(moved(name, course, seen))
-    return ", ".join(f"{name}{list(p) if p else ''}: {a} -> {b}" for p, a, b in places)
+    told = ", ".join(f"{name}{list(p) if p else ''}: {a} -> {b}" for p, a, b in places)
+    return f"{told} ({LOST})" if name == "caught_up" and any(b < a for _, a, b in places) else told
 
 
 def _is_put(course: Course, seen: Partial, place: tuple[Any, ...]) -> bool:

@@ -93,6 +93,17 @@ def test_an_answer_that_shows_hidden_rows_is_found_by_the_scan_beside_it(bug: st
     assert {each.oracle for each in found} == {"answer"}
 
 
+@pytest.mark.long
+def test_a_plain_compaction_of_a_table_with_indexes_forgets_their_catch_up_and_the_finding_says_what_to_do() -> None:
+    steps = "w replace, w flush, m merge, m index, w replace, w flush, m merge, p compact"
+    life = ForeignLife(name="plain", about="", indexed=True, steps=lives.steps_of(steps, "plain"))
+    lived, found = lived_by(REFERENCE, life)
+    assert lived.told[-1] == "p compact: done"
+    (one,) = found
+    assert (one.oracle, one.clauses) == ("machine", ("CATCHUP-001",))
+    assert "have every index catch up before anything is collected" in one.detail
+
+
 REGIONS = ForeignLife(
     name="regions",
     about="",

@@ -175,6 +175,22 @@ def test_an_index_may_have_been_built_before_it_is_maintained_but_no_further_tha
         )
 
 
+def test_catch_up_that_is_forgotten_breaks_the_run_off_and_the_message_says_what_to_do():
+    merged = [name for name, _ in LIVES[0].steps()].index("merge")
+    before = _seen(run(LIVES[0]).states[merged + 1])
+    versions = [before["newest"][()] + n for n in (1, 2)]
+    seen = [before]
+    for newest, credit in zip(versions, (1, 0), strict=True):
+        last = seen[-1]
+        after = {**last, "newest": {(): newest}, "retained": {**last["retained"], (newest,): True}}
+        after |= {"progress": {**last["progress"], (newest,): 1}}
+        seen.append({**after, "caught_up": {**last["caught_up"], (newest, "j"): credit}})
+    course, _ = follow(begun(before, collects_wal=True), seen[1])
+    forgotten = follow(course, seen[2])
+    assert f"caught_up[{versions[1]}, 'j']: 1 -> 0 (what indexes cover is forgotten, as by a comp" in str(forgotten)
+    assert "have every index catch up before anything is collected" in str(forgotten)
+
+
 def test_nothing_that_is_seen_is_no_step():
     seen = _seen(run(LIVES[0]).states[0])
     assert follow(begun(seen, collects_wal=True), seen)[1] == ()
