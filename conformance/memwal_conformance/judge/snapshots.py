@@ -6,6 +6,7 @@ MemWAL revisions A and B, "Region Snapshot Arrow Schema". Columns are matched by
 from __future__ import annotations
 
 import contextlib
+import functools
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,7 +97,7 @@ def hints(store: JudgedStore) -> dict[str, int]:
     revision = store.layout.revision
     region, seen = "region_id", POINTERS[revision][1]
     for data in files(store):
-        table = wal.lance_table(data)
+        table = _table(data)
         for name in (region, seen):
             if fault := _column_fault(table, names(revision).index(name), revision):
                 raise DamagedBytes(f"a region snapshot: {fault}")
@@ -108,7 +109,13 @@ def hints(store: JudgedStore) -> dict[str, int]:
 def _readable(store: JudgedStore) -> Iterator[pa.Table]:
     for data in files(store):
         with contextlib.suppress(DamagedBytes):
-            yield wal.lance_table(data)
+            yield _table(data)
+
+
+@functools.lru_cache(maxsize=64)
+def _table(data: bytes) -> pa.Table:
+    """A snapshot's rows: many checks look at the same few files. Raises `DamagedBytes`."""
+    return wal.lance_table(data)
 
 
 def names(revision: str) -> tuple[str, ...]:
