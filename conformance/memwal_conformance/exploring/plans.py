@@ -261,11 +261,17 @@ def crash_states(lived: Lived, plan: Plan) -> Iterator[CrashState]:
 
 
 def most_telling(lived: Lived, plan: Plan, order: int | None = None) -> list[CrashState]:
-    """The crash states, those first that show most: that of a request or behind the last put, and the last one."""
-    *states, last = crash_states(lived, plan)
-    put = max((entry.order for entry in lived.log if (entry.class_, entry.operation) == ("wal", "CREATE")), default=0)
-    wanted = [state for state in states if state.order == (put if order is None else order)]
-    return [*wanted, last, *(state for state in states if state not in wanted)]
+    """The crash states, those first that show most: that behind the last put, and the last one.
+
+    ``order``: of the request behind which another run showed something. Those nearest to it come first then, since a
+    client's timers may have moved it.
+    """
+    states = list(crash_states(lived, plan))
+    if order is not None:
+        return sorted(states, key=lambda state: abs(state.order - order))
+    puts = [entry.order for entry in lived.log if (entry.class_, entry.operation) == ("wal", "CREATE")]
+    wanted = [state for state in states[:-1] if puts and state.order == max(puts)]
+    return [*wanted, states[-1], *(state for state in states[:-1] if state not in wanted)]
 
 
 def _unlisted(entry: LogEntry) -> bool:

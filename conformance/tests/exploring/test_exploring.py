@@ -140,6 +140,12 @@ def test_every_request_gets_every_fault_once_and_each_change_lasting_ones() -> N
     assert kinds == {f"put: {each} CREATE, carried out and answered 500" for each in ("wal", "manifest")}
 
 
+def test_what_is_looked_for_again_is_looked_for_near_the_request_that_showed_it() -> None:
+    lived: Any = SimpleNamespace(log=LOG, states=[SimpleNamespace(order=n, index=n) for n in (0, 2, 3, 7, 9)])
+    assert [state.order for state in plans.most_telling(lived, plans.ALONE)] == [3, 9, 0, 2, 7]
+    assert [state.order for state in plans.most_telling(lived, plans.ALONE, 8)] == [7, 9, 3, 2, 0]
+
+
 def test_only_requests_that_others_touch_are_moments_of_another_order() -> None:
     log = [entry(1, "CREATE", "wal/@1", "a"), entry(2, "CREATE", "wal/@2", "b"), entry(3, "GET", "hint", "a")]
     touched = orders.Touched.of(log, ["a", "b"])
