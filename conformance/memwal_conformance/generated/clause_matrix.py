@@ -12,6 +12,7 @@ from ..registry.clauses import GROUPS, ROOT
 from ..registry.texts import texts
 from ..reporting.markdown import cell, code, table
 from ..reporting.page import asset, templates
+from .notes import worded
 
 PAGE = ROOT / "docs" / "clauses.md"
 
@@ -109,7 +110,7 @@ def clauses_page(known: Sequence[ClauseCoverage]) -> str:
             ("Clause", "Level", "Statement", "Code (`memwal.`)", "Tests", "Cases", "Noticed when broken by", "Status"),
             rows,
         )
-    return "\n".join(lines) + "\n"
+    return worded("\n".join(lines) + "\n")
 
 
 def _row(each: ClauseCoverage) -> tuple[str, ...]:

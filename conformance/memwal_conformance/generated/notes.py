@@ -53,7 +53,7 @@ def notes_page(
     rows = [
         (
             note.id,
-            markdown.cell(note.title),
+            markdown.markdown.cell(note.title),
             note.severity,
             note.kind,
             markdown.cell(note.resolution),
@@ -92,6 +92,13 @@ def _picture(shown: Sequence[str]) -> list[str]:
     if not traces:
         return []
     return ["", "```mermaid", *sketch(min(traces, key=lambda trace: len(trace.steps))), "```"]
+
+
+def worded(page: str) -> str:
+    """``page`` with the title of each note in brackets that hold nothing but ids of notes."""
+    titles = {note.id: markdown.cell(note.title.rstrip(".")) for note in ambiguities()}
+    alone = re.compile(r"\((AMB-[0-9]+(?:, AMB-[0-9]+)*)\)")
+    return alone.sub(lambda found: f"({'; '.join(f'{id_}, {titles[id_]}' for id_ in found[1].split(', '))})", page)
 
 
 def _listed(places_: Sequence[str]) -> str:

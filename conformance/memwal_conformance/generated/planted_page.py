@@ -16,6 +16,7 @@ from ..proving.deaths import NONE, Death, by_name, deaths
 from ..proving.planted import KINDS, Planted, register
 from ..registry.clauses import ROOT
 from ..reporting.markdown import cell, code, table
+from .notes import worded
 
 PAGE = ROOT / "docs" / "planted.md"
 Kept = Mapping[str, Sequence[Death]]
@@ -84,7 +85,7 @@ def planted_page(known: Mapping[str, Planted], kept: Kept) -> str:
     for title, kind in (("Adapters", "adapter"), ("Invalid vectors", "vector"), ("Mutants", "mutant")):
         rows = [_row(each, kept.get(each.name, ())) for each in of[kind]]
         lines += ["", f"## {title}", "", *table(("Name", "Breaks", "What is wrong", "Noticed by"), rows)]
-    return "\n".join(lines) + "\n"
+    return worded("\n".join(lines) + "\n")
 
 
 def _machine(bugs: Sequence[Planted], kept: Kept) -> list[str]:

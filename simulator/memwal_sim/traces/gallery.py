@@ -53,7 +53,7 @@ def _recorded(folder: Path, traces: Iterable[tuple[Path, Trace]]) -> list[str]:
         where = path.relative_to(folder).as_posix()
         readings = "".join(f", {name} = {value!r}".lower() for name, value in header.readings.items())
         bugs = f", planted: {', '.join(header.bugs)}" if header.bugs else ""
-        broken = "" if header.violation is None else f"; breaks {header.violation.clause}"
+        broken = "" if header.violation is None else f"; breaks {header.violation.clause}: {header.violation.oracle}"
         lines += [
             f"### {header.title}",
             "",
@@ -78,7 +78,8 @@ def _told(folder: Path, traces: Iterable[tuple[Path, Trace]]) -> list[str]:
         header = trace.header
         where = path.relative_to(folder).as_posix()
         readings = "".join(f", {name} = {value!r}".lower() for name, value in header.readings.items())
-        broken = "ends well" if header.violation is None else f"breaks {header.violation.clause}"
+        found = header.violation
+        broken = "ends well" if found is None else f"breaks {found.clause}: {found.oracle}"
         lines += [
             f"### {header.title}",
             "",
@@ -114,5 +115,5 @@ def _planted(bugs: Iterable[Bug]) -> list[str]:
     lines = ["## Planted bugs", "", "| bug | clause | found in | by | what |", "|---|---|---|---|---|"]
     for bug in bugs:
         found = f"`{bug.scenario}`, {counted(bug.faults, 'fault')}"
-        lines.append(f"| `{bug.name}` | {bug.clause} | {found} | {bug.oracle} ({bug.violated}) | {bug.what} |")
+        lines.append(f"| `{bug.name}` | {bug.clause} | {found} | {bug.violated}: {bug.oracle} | {bug.what} |")
     return lines
