@@ -7,7 +7,7 @@ document.addEventListener("DOMContentLoaded", () => {
   box.className = "table-search";
   box.innerHTML = '<input type="search" placeholder="Find rows on this page" aria-label="Find rows on this page"><span></span>';
   const long = [...document.querySelectorAll(".md-content table")].find((table) => table.rows.length > 20);
-  if (rows.length < 300 && long) long.before(box);
+  if (rows.length < 300 && long) (long.closest(".md-typeset__scrollwrap") ?? long).before(box); // not in what scrolls sideways
   else document.querySelector(".md-content h1").after(box);
   const [field, count] = box.children;
   const texts = rows.map((row) => row.textContent.toLowerCase());

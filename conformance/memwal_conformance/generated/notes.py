@@ -53,7 +53,7 @@ def notes_page(
     rows = [
         (
             note.id,
-            markdown.markdown.cell(note.title),
+            markdown.cell(note.title),
             note.severity,
             note.kind,
             markdown.cell(note.resolution),
