@@ -87,9 +87,14 @@ def run(tmp_path: Path, command: str, revision: str = "B") -> tuple[list[PutResu
     ("planted", "clause", "words"),
     [
         ("acknowledges_early", "WAL-001", "are in no WAL entry up to that epoch"),
-        ("drops_the_tail", "MANIFEST-009, FLUSH-013", "is not the rows of"),
-        ("wrong_bucket", "REGION-031", "7 of 7 keys are in another region"),
-        ("keeps_epoch", "FENCE-005", "a claim left epoch"),
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in (
+                ("drops_the_tail", "MANIFEST-009, FLUSH-013", "is not the rows of"),
+                ("wrong_bucket", "REGION-031", "7 of 7 keys are in another region"),
+                ("keeps_epoch", "FENCE-005", "a claim left epoch"),
+            )
+        ),
         ("--bug no_barrier", "FENCE-017, AMB-24", "was acknowledged when"),
     ],
 )
@@ -98,7 +103,9 @@ def test_a_planted_fault_is_found_under_its_clause(tmp_path: Path, planted: str,
     assert any(each.startswith(f"{clause}: ") and words in each for each in found), found
 
 
-@pytest.mark.parametrize(("name", "revision"), [("reference", "B"), ("native", "R")])
+@pytest.mark.parametrize(
+    ("name", "revision"), [("reference", "B"), pytest.param("native", "R", marks=pytest.mark.long)]
+)
 def test_an_honest_writer_has_no_findings(tmp_path: Path, name: str, revision: str) -> None:
     assert run(tmp_path, name, revision) == ([PutResult(0, 10)] * 3 + [PutResult(3, 1, replaced=1)], [])
 

@@ -103,7 +103,7 @@ STEPS: dict[str, Callable[[Scene, int], None]] = {
 }  # fmt: skip
 
 
-@settings(max_examples=35)
+@settings(max_examples=12)
 @given(steps=st.lists(st.tuples(st.sampled_from([*STEPS, "put", "put"]), st.integers(0, 9)), min_size=3, max_size=7))
 def test_what_is_kept_never_changes_an_answer(steps: list[tuple[str, int]]) -> None:
     scene = Scene()

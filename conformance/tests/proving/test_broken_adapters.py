@@ -18,6 +18,8 @@ from memwal_conformance.proving.planted import register
 from memwal_conformance.verdicts import Verdict
 
 HERE = Path(__file__).resolve().parents[2]
+REPLACED = [name for name, defect in DEFECTS.items() if defect.replaced]
+"""Defects that change the engine; each is asked of an adapter of its own."""
 BROKEN = (sys.executable, "-m", "memwal_conformance.proving.broken")
 
 
@@ -31,7 +33,9 @@ def test_a_planted_defect_fails_its_case_for_its_clause(name: str, tmp_path: Pat
 
 # What a defect leaves open continues writing in a thread of its own, and its store ends with the case.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("name", [name for name, defect in DEFECTS.items() if defect.replaced])
+@pytest.mark.parametrize(
+    "name", [*REPLACED[:2], *(pytest.param(name, marks=pytest.mark.long) for name in REPLACED[2:])]
+)
 def test_a_defect_of_the_engine_fails_its_case_for_its_clause(name: str, tmp_path: Path) -> None:
     verdict, findings = judged(DEFECTS[name].case, (*BROKEN, name), tmp_path, {})
     assert verdict is Verdict.FAIL, findings

@@ -424,6 +424,7 @@ def test_every_change_of_what_decides_is_made_and_none_of_what_only_says_somethi
     )
 
 
+@pytest.mark.long
 def test_the_same_seed_chooses_the_same_changes_and_each_can_be_compiled() -> None:
     first, again, other = (chances.chosen(seed, 40) for seed in (1, 1, 2))
     assert first == again != other
@@ -540,6 +541,7 @@ def test_a_change_is_tried_with_the_tests_that_enter_its_block_and_pass_those_of
     assert table.watchers(TOY_FILE, "within", table.seconds[AWAY]) == ([AWAY], False)
 
 
+@pytest.mark.long
 def test_only_files_of_tests_that_have_changed_are_recorded_again(toy_pass: Path) -> None:
     records = toy_pass / "out"
     watching.table(records, 60, toy_pass)
@@ -597,6 +599,7 @@ def test_what_a_function_does_when_its_module_is_imported_is_tried_in_a_process_
     assert (seen.verdict, seen.test) == ("killed", LIMIT)
 
 
+@pytest.mark.long
 def test_a_test_that_fails_without_a_mutant_notices_nothing(toy_pass: Path) -> None:
     toy, test = chances.chances(TOY_FILE, toy_pass), "reference/tests/test_toy.py::test_never"
     table = watching.TestsByBlock({test: 0.01}, {"memwal.toy:within": frozenset({test})}, {})

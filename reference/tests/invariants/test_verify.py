@@ -26,6 +26,7 @@ from ..kit import damaged_tables, ground
 from ..kit.damaged_tables import SCHEMA, Scene, damages, rows, verify, whole
 from ..kit.ground import Ground
 from ..kit.planted_damage import PLANTED, put_or_drop
+from ..kit.revisions import B_FIRST
 from ..kit.tables import flush
 
 ALL = ["A", "B", "R"]
@@ -95,7 +96,7 @@ def history_of_crashes(store: Ground, revision: str) -> None:
     "REGION-006", "REGION-011", "SNAP-001", "TXN-009", "TXN-010", "WAL-007", "WAL-011", "WAL-012", "WAL-018",
     "WRITER-024", "WRITER-032",
 )  # fmt: skip
-@pytest.mark.parametrize("revision", ALL)
+@B_FIRST
 def test_whatever_the_engine_does_there_is_no_error_after_any_single_request(revision: str) -> None:
     store = Ground()
     seen: list[tuple[str, tuple[Any, ...]]] = []
@@ -230,7 +231,12 @@ def test_a_place_without_any_trace_of_a_table_is_not_found(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "revision"), [(name, revision) for name in PLANTED for revision in PLANTED[name].revisions]
+    ("name", "revision"),
+    [
+        pytest.param(name, revision, marks=[pytest.mark.long] * (revision != PLANTED[name].revisions[-1]))
+        for name in PLANTED
+        for revision in PLANTED[name].revisions
+    ],
 )
 def test_the_damage_that_breaks_an_invariant_is_found_under_its_name_and_at_its_path(name: str, revision: str) -> None:
     one = INVARIANTS[name]
@@ -262,7 +268,7 @@ UNSEEN = [
 """Objects whose loss leaves no trace."""
 
 
-@pytest.mark.parametrize("revision", ALL)
+@B_FIRST
 def test_every_object_that_is_lost_is_named_unless_nothing_needs_it(revision: str) -> None:
     scene = whole(revision)
     silent = []
@@ -277,8 +283,13 @@ def test_every_object_that_is_lost_is_named_unless_nothing_needs_it(revision: st
 
 @pytest.mark.parametrize(
     ("revision", "cut"),
-    [("A", 2), ("B", 1), ("B", 3), ("R", 2), ("R", 3)],
-    ids=["A halved", "B emptied", "B one byte short", "R halved", "R one byte short"],
+    [
+        pytest.param("A", 2, id="A halved", marks=pytest.mark.long),
+        pytest.param("B", 1, id="B emptied", marks=pytest.mark.long),
+        pytest.param("B", 3, id="B one byte short"),
+        pytest.param("R", 2, id="R halved"),
+        pytest.param("R", 3, id="R one byte short", marks=pytest.mark.long),
+    ],
 )
 def test_every_object_that_is_cut_is_named(revision: str, cut: int) -> None:
     scene = whole(revision)
@@ -307,7 +318,7 @@ FLIPPED = re.compile(r"\.(manifest|binpb|arrow|txn|json|bin)$")
 """Objects that only this engine parses; flipped bytes of Lance files can end the process of the native reader."""
 
 
-@pytest.mark.parametrize("revision", ALL)
+@B_FIRST
 def test_no_flipped_byte_ends_the_run(revision: str) -> None:
     scene = whole(revision)
     found = total = 0

@@ -43,6 +43,7 @@ from ..kit.collector_scene import (
 )
 from ..kit.ground import Actor, Ground, row
 from ..kit.profiles import read_as
+from ..kit.revisions import B_FIRST
 from ..kit.tables import IO, by_id, history, objects_below
 
 Process = Callable[[], Protocol[Any]]
@@ -130,7 +131,7 @@ async def writing(region: RegionId) -> str:
 
 
 @pytest.mark.clause("GC-014", "GC-007", "AMB-94", "AMB-98", "AMB-33")
-@EVERY
+@B_FIRST
 def test_a_writer_claims_puts_and_flushes_beside_the_collector_at_every_request(revision: str) -> None:
     ground, region = busy(revision)
     well, count = Well({**BUSY_ROWS, 6: "six", 7: "seven"}), 0
@@ -154,7 +155,7 @@ def test_under_the_literal_reading_the_collector_takes_a_flush_in_progress_for_a
 
 
 @pytest.mark.clause("GC-014", "AMB-98", "GC-003")
-@EVERY
+@B_FIRST
 def test_a_merger_works_beside_the_collector_at_every_request(revision: str) -> None:
     ground, region = busy(revision)
     well = Well(BUSY_ROWS)
@@ -208,7 +209,7 @@ def test_two_collectors_end_where_one_does(keep: int) -> None:
 
 
 @pytest.mark.clause("AMB-93", "GC-010")
-@EVERY
+@B_FIRST
 def test_a_collector_that_stops_anywhere_is_carried_on_by_the_next(revision: str) -> None:
     ground, region = busy(revision)
     alone = Ground(ground.objects)
@@ -421,7 +422,7 @@ def test_a_strong_reader_whose_sources_are_merged_and_collected_starts_again_and
 
 
 @pytest.mark.clause("AMB-92", "MERGE-009")
-@EVERY
+@B_FIRST
 def test_a_merger_whose_source_is_merged_by_another_and_collected_commits_nothing_of_it(revision: str) -> None:
     ground, region, rows = unmerged(revision)
     for played in at_every_request(

@@ -35,6 +35,7 @@ from memwal.table.state import TableState
 from ..kit.ground import Actor, Ground
 from ..kit.interleaving import any_commit, orders
 from ..kit.profiles import read_as
+from ..kit.revisions import B_FIRST
 from ..kit.tables import IO, changed, flush, history, newest, opened, registered
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string()), ("w", pa.string())])
@@ -240,7 +241,7 @@ def test_a_change_of_columns_and_one_of_specs_are_never_both_under_way() -> None
 
 
 @pytest.mark.clause("AMB-50")
-@pytest.mark.parametrize("revision", REVISIONS_ALL)
+@B_FIRST
 def test_a_change_that_dies_anywhere_leaves_a_table_that_takes_writes_and_the_same_change(revision: str) -> None:
     scene = Scene(revision)
     alone = scene.ground()

@@ -103,7 +103,7 @@ class Scene:
         return merge_region(read_as(IO, profile), self.region)
 
 
-@pytest.fixture(scope="module", params=["A", "B", "R"])
+@pytest.fixture(scope="module", params=[pytest.param("A", marks=pytest.mark.long), "B", "R"])
 def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scene:
     return Scene(tmp_path_factory.mktemp("scene"), request.param)
 

@@ -226,7 +226,9 @@ def after_each_merge(native: Native, look: Callable[[], None]) -> int:
 
 
 @pytest.mark.parametrize("sharding", [{}, {"unsharded": True}], ids=["manual", "unsharded"])
-@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize(
+    "kind", [each if each == "composite" else pytest.param(each, marks=pytest.mark.long) for each in KEYS]
+)
 @pytest.mark.clause("MERGE-004", "MERGE-014", "MERGE-015", "MERGE-019", "GEN-007", "READ-011")
 def test_merging_collecting_and_the_native_readers_agree_after_every_step(
     kind: str, sharding: dict[str, Any], tmp_path: Path

@@ -110,7 +110,7 @@ STEPS = st.lists(
 CONDITIONS = [None, "id % 2 = 0", "v = 'step 2'", pc.field("id").isin([1, 2, 5])]
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(
     revision=st.sampled_from("ABR"),
     profile=st.sampled_from(["strict", "strict", "literal"]),

@@ -86,7 +86,7 @@ def test_each_request_of_a_workflow_has_its_crash(workflow: Workflow) -> None:
     assert numbers == list(range(seen))
 
 
-@pytest.mark.parametrize("revision", ["A", "R"])
+@pytest.mark.parametrize("revision", [pytest.param("A", marks=pytest.mark.long), "R"])
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda workflow: workflow.name)
 def test_others_go_on_after_a_crash_anywhere_in_every_revision(workflow: Workflow, revision: str) -> None:
     ends = [trace_of(crashes.example(workflow, place, revision)) for place in crashes.places(workflow, revision)]

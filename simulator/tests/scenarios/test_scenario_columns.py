@@ -14,7 +14,10 @@ def run(name: str, preemptions: int, **readings: object) -> Exploration:
 
 
 @pytest.mark.clause("AMB-50")
-@pytest.mark.parametrize("name", ["columns_beside_a_writer", "columns_beside_a_reader", "two_column_changes"])
+@pytest.mark.parametrize(
+    "name",
+    ["columns_beside_a_writer", "columns_beside_a_reader", pytest.param("two_column_changes", marks=pytest.mark.long)],
+)
 def test_columns_come_and_go_one_after_another_and_every_row_stays(name: str) -> None:
     found = run(name, 0)
     assert found.complete, found.violation
