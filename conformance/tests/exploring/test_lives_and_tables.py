@@ -72,7 +72,9 @@ ASKED = ForeignLife(
 )
 
 
-@pytest.mark.parametrize("revision", ["A", "B", "R"])
+@pytest.mark.parametrize(
+    "revision", [pytest.param("A", marks=pytest.mark.long), "B", pytest.param("R", marks=pytest.mark.long)]
+)
 def test_every_answer_of_the_reference_fits_its_scan(revision: str) -> None:
     lived, found = lived_by(REFERENCE, ASKED, revision)
     assert all(line.endswith(": done") for line in lived.told)
@@ -82,8 +84,14 @@ def test_every_answer_of_the_reference_fits_its_scan(revision: str) -> None:
 @pytest.mark.parametrize(
     ("bug", "says"),
     [
-        ("filter_below_deduplication", "a scan with a filter by value does not find what a scan finds"),
-        ("limit_of_each_part", "a scan with a limit does not find what a scan finds"),
+        pytest.param(
+            "filter_below_deduplication",
+            "a scan with a filter by value does not find what a scan finds",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "limit_of_each_part", "a scan with a limit does not find what a scan finds", marks=pytest.mark.long
+        ),
         ("stale_rows_take_places", "a filtered vector search does not find what a scan finds"),
     ],
 )
