@@ -1,1 +1,1 @@
-"""The laboratory for the released native package: lives, races, sweeps of faults, and its readers."""
+"""The laboratory for the released native package: its readers, the engine on its tables, and what is kept of it."""

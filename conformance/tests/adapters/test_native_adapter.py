@@ -1,9 +1,8 @@
-"""The adapter of the native package: what it claims, what it can be asked, and what a crash of it leaves."""
+"""The adapter of the native package: what it claims, and what it can be asked."""
 
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,23 +22,19 @@ from memwal_conformance.adapters import (  # noqa: E402
     native_store,
     versions,
 )
-from memwal_conformance.adapters.process import AdapterProcess  # noqa: E402
-from memwal_conformance.gate import Address, CrashState, Do, FaultRule  # noqa: E402
 from memwal_conformance.judge import content, structure  # noqa: E402
 from memwal_conformance.judge import store as judged  # noqa: E402
-from memwal_conformance.native import differential, life, race, reading, record, tables  # noqa: E402
-from memwal_conformance.native.life import Kind, RecordedLife  # noqa: E402
+from memwal_conformance.native import differential, reading, record, tables  # noqa: E402
 from memwal_conformance.protocol import Hello  # noqa: E402
 from memwal_conformance.running import checks, oracle, runner, scenarios  # noqa: E402
 from memwal_conformance.running.checks import CheckContext  # noqa: E402
-from memwal_sim.store import Contents  # noqa: E402
 
 if not hasattr(lance.LanceDataset, "mem_wal_writer"):
     pytest.skip("the installed native package is from before MemWAL", allow_module_level=True)
 
 HERE = Path(__file__).resolve().parents[2]
 COMMAND = versions.command()
-APPENDED = Kind(append_only=True, http_retries=3)
+REGION = "0a0b0c0d-0000-4000-8000-000000000001"
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +156,7 @@ def test_a_fenced_close_that_says_ok_is_answered_as_the_package_answers_it_and_c
 def test_sstables_go_to_the_readers_as_they_are_listed_those_that_the_base_has_among_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shard = native_store.Shard(shard_id=life.REGION, epoch=1, current_generation=4, generations=((3, "c"), (1, "a")))
+    shard = native_store.Shard(shard_id=REGION, epoch=1, current_generation=4, generations=((3, "c"), (1, "a")))
     monkeypatch.setattr(native_store.TableStore, "shards", lambda _self: [shard])
     monkeypatch.setattr(native_store.TableStore, "compacted", lambda _self: pytest.fail("progress was asked for"))
     given: list[tuple[int, str]] = []
@@ -242,73 +237,6 @@ def test_the_judge_reads_the_generations_of_the_first_release_newest_row_first(t
     assert [row["v"] for row in content.generation_rows(store, region, "00000000_gen_2")] == ["new", "old", "x"]
 
 
-# A life behind the gate -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def start() -> Contents:
-    return life.created(COMMAND, APPENDED)
-
-
-@pytest.fixture(scope="module")
-def recoverer() -> Iterator[AdapterProcess]:
-    with life.adapter(COMMAND, APPENDED.settings, {}) as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
-def honest(start: Contents) -> RecordedLife:
-    return life.live(COMMAND, APPENDED, start)
-
-
-@pytest.mark.long
-def test_a_life_without_faults_keeps_each_acknowledged_row_once_wherever_it_is_cut_off(
-    honest: RecordedLife, recoverer: AdapterProcess
-) -> None:
-    assert honest.inconclusive == ""
-    assert honest.steps == tuple(f"{step}: done" for step in life.STEPS)
-    assert [promise.what for promise in honest.states[-1].acknowledged] == [1, 2, 3, 4]
-    assert len(honest.states) > 30
-    looked_at = honest.states[::7]
-    assert [life.look(recoverer, APPENDED, state) for state in looked_at] == [[] for _ in looked_at]
-
-
-def test_a_store_that_lost_an_acknowledged_entry_is_noticed(honest: RecordedLife, recoverer: AdapterProcess) -> None:
-    state = next(state for state in honest.states if len(state.acknowledged) == 2)
-    (entry,) = (entry.key for entry in honest.log if entry.name == "wal/@2" and entry.operation == "CREATE")
-    broken = CrashState(state.index, state.contents.without(entry), state.acknowledged, state.order)
-    texts = [loss.what for loss in life.look(recoverer, APPENDED, broken)]
-    assert "rows (4, 5), acknowledged, are there [0, 0] times" in texts
-
-
-def test_a_flush_whose_manifest_was_stored_and_answered_500_lists_its_generation_twice(
-    start: Contents, recoverer: AdapterProcess
-) -> None:
-    """A finding about pylance 9.0.1 and 14.0.2; ``observed/scripts/lost_answers.py`` shows it without this project."""
-    rule = FaultRule(at=Address(actor=life.WRITER, operation="CREATE", name="manifest/@2"), do=Do.APPLY_THEN_FAIL)
-    lived = life.live(COMMAND, APPENDED, start, [rule])
-    assert lived.inconclusive == ""
-    met = life.fault_order(lived, rule)
-    assert met is not None
-    listed = next(state for state in lived.states if state.order > met + 1)
-    texts = [loss.what for loss in life.look(recoverer, APPENDED, listed)]
-    assert any("generation 1 at" in text and "is listed 2 times" in text for text in texts)
-
-
-@pytest.mark.long
-def test_a_real_kill_leaves_what_a_crash_state_has(
-    start: Contents, honest: RecordedLife, recoverer: AdapterProcess
-) -> None:
-    rule = FaultRule(at=Address(actor=life.WRITER, operation="CREATE", name="wal/@2"), do=Do.KILL_AFTER)
-    lived = life.live(COMMAND, APPENDED, start, [rule])
-    assert "signal 9" in lived.steps[-1]
-    left = lived.states[-1]
-    alike = next(s for s in honest.states if sum("/wal/" in path for path in s.contents.objects) == 2)
-    assert sorted(left.contents.objects) == sorted(alike.contents.objects)
-    assert [promise.what for promise in left.acknowledged] == [1]
-    assert life.look(recoverer, APPENDED, left) == []
-
-
 # Claims that are overtaken ----------------------------------------------------------------------------------------
 
 
@@ -318,7 +246,7 @@ def claimed_thrice(root: Path) -> dict[int, Path]:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=key)])
     lance.write_dataset(pa.table([[9]], schema=schema), str(root), schema=schema).initialize_mem_wal()
     for number in (1, 2, 3):
-        writer = lance.dataset(str(root)).mem_wal_writer(life.REGION, durable_write=True)
+        writer = lance.dataset(str(root)).mem_wal_writer(REGION, durable_write=True)
         if number == 1:
             writer.put(pa.table([[1]], schema=schema))
     return {int(file.stem[::-1], 2): file for file in root.glob("_mem_wal/*/wal/*.arrow")}
@@ -432,36 +360,6 @@ def test_a_wrong_answer_of_a_reader_is_found_and_made_small(monkeypatch: pytest.
     least = differential.smaller(asked)
     assert (least.steps, len(least.questions)) == ((("put", ((1, "new"),)),), 1)
     assert least.base == ((1, "base"),)
-
-
-# Writers, request by request --------------------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_two_native_writers_in_a_seeded_order_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    keyed = Kind(append_only=False, http_retries=0)
-    told = race.run(COMMAND, keyed, life.created(COMMAND, keyed), 1, tmp_path)
-    assert told["promised"] != []
-    assert any("fenced" in text for text in told["refused"])
-    assert told["wrong"] == []
-
-
-@pytest.mark.long
-def test_the_third_of_three_native_writers_is_in_the_schedule_like_the_others(tmp_path: Path) -> None:
-    keyed = Kind(append_only=False, http_retries=0)
-    told = race.run(COMMAND, keyed, life.created(COMMAND, keyed), 1, tmp_path, number=3)
-    assert told["writers"] == 3
-    assert max(told["promised"]) >= 30  # its rows
-    assert told["wrong"] == []
-
-
-def test_one_more_writer_tells_a_row_that_was_promised_and_is_not_there() -> None:
-    keyed = Kind(append_only=False, http_retries=0)
-    wrong = race.wrong_after(COMMAND, keyed, life.created(COMMAND, keyed), [10])
-    assert list(wrong) == [
-        "recovered: row 10, acknowledged, is there 0 times",
-        "flushed: row 10, acknowledged, is there 0 times",
-    ]
 
 
 # The engine on the package's tables -----------------------------------------------------------------------------------
