@@ -55,6 +55,7 @@ CAUGHT = {
     "registered_on_old_details": ("two_creators_of_one_region", "REGION-002"),
     "snapshot_overwritten": ("crash_before_the_commit_of_a_snapshot", "READ-013"),
     "stale_copy_counts": ("late_claim_after_a_manifest_collection", "MANIFEST-020"),
+    "released_before_the_commit": ("scan_beside_a_flush", "READ-001"),
 }
 """Planted bug -> the scenario that catches it, and a clause that it names."""
 SETTINGS = {
@@ -283,6 +284,7 @@ def test_an_actor_of_a_race_may_be_asked_for_two_things_at_once(cases: CaseRunne
 
 AT_ONCE = [
     "scan_beside_a_put",
+    "scan_beside_a_flush",
     "two_puts_at_once",
     "flush_beside_a_put",
     "close_beside_a_put",

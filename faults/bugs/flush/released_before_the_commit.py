@@ -34,9 +34,5 @@ BUG = Bug(
     scenario="observed_flush",
     oracle="reads are explained",
     violated="READ-008",
-    unseen=(
-        "needs a reader in the process of a writer whose flush is under way, and the adapter answers one request "
-        "after the other"
-    ),
     replaced={"memwal.region.writer:RegionWriter.flush_oldest": _forgets_first},
 )

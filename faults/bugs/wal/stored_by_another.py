@@ -27,6 +27,6 @@ BUG = Bug(
     scenario="timed_putters",
     oracle="acknowledged writes survive",
     violated="WAL-001",
-    unseen="needs two calls of one writer under way at once, and the adapter answers one request after the other",
+    unseen="shows only in one order of the coroutines of two calls of a writer, which no case at the gate has made",
     replaced={"memwal.region.writer:RegionWriter.flush_wal": _waits_for_the_other},
 )
