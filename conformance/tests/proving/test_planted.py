@@ -69,7 +69,7 @@ def test_all_five_kinds_are_in_one_register() -> None:
 
 
 def test_two_planted_things_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planted, "mutants", lambda _root: (one("torn_entry").thing,))
+    monkeypatch.setattr(planted, "mutants", lambda _root, about: (one("torn_entry").thing,))
     with pytest.raises(InvalidArgument, match=r"WAL.toml: there is a bug called 'torn_entry', too"):
         register()
 
