@@ -106,7 +106,7 @@ def _ask_all(root: Path, harness: Harness, revisions: Iterable[str]) -> bool:
                 continue
             try:
                 finding = vectors.run(vector, direction, harness.shared(vectors.configured(vector, hello)).call)
-                verdict, why = level_of(finding, levels[vector.revision]), finding.broken
+                verdict, why = level_of(finding, levels[vector.revision]), finding.broken or finding.chosen
             except BROKEN as error:
                 verdict, why = verdict_of(error), str(error)
             counts[verdict] += 1

@@ -245,6 +245,13 @@ def test_a_check_names_the_vectors_whose_answers_break_the_protocol_and_goes_on(
     assert re.fullmatch(r"\d+ PASS, .*3 CRASH, 1 HARNESS_ERROR", lines[-1]), told
 
 
+def test_a_check_says_what_a_revision_chose_against_the_texts(tmp_path: Path) -> None:
+    status, told = checked(ready(PYTHON, folder_of(PYTHON), tmp_path), "--revision", "R")
+    assert status == 0
+    (observed,) = (line for line in told.splitlines() if line.startswith("OBSERVED R/region/bucket eval"))
+    assert "the texts ask for the absolute value of the hash" in observed
+
+
 def test_the_python_skeleton_needs_nothing_but_the_standard_library() -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import adapter; print(adapter.hello({})['implementation'])"
     done = subprocess.run(

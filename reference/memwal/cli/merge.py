@@ -132,4 +132,5 @@ def _say_what_waits(opened: memwal.Table, table: str, region: str | None) -> Non
     rows = sum(each.wal_rows for each in opened.backlog() if region in (None, each.region_id))
     if rows:
         only, which = counted(rows, "row is", "rows are"), f" {region}" if region is not None else ""
-        say(f"{only} only in the WAL: `memwal table drain {table}{which}` brings them into the base")
+        them = "it" if rows == 1 else "them"
+        say(f"{only} only in the WAL: `memwal table drain {table}{which}` brings {them} into the base")

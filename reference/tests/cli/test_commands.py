@@ -72,7 +72,7 @@ def test_rows_come_from_files_and_pipes_and_wait_in_the_wal(people: Path, name: 
     assert "1 row is only in the WAL" in said("info", "people")
     merged = said("merge", "people")
     assert merged == (
-        "nothing to merge\n1 row is only in the WAL: `memwal table drain people` brings them into the base\n"
+        "nothing to merge\n1 row is only in the WAL: `memwal table drain people` brings it into the base\n"
     )
     (region,) = [each["values"]["bucket"] for each in json.loads(said("info", "people", "--json"))["regions"]]
     drained = said("drain", "people", f"bucket={region}")
