@@ -9,17 +9,18 @@ from memwal.read import parts
 from memwal.read.memtable_part import MemTablePart
 from memwal.read.sources import MemoryView
 from memwal.read.view import View
+from memwal.region.rows import Rows
 from memwal_sim.bugs import Bug
 
 _held = parts._held
 
 
 def _of_anybody(
-    io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None
+    io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None, shape: Rows
 ) -> list[MemTablePart]:
     """In place of comparing the epoch under which the rows were written with the manifest's."""
     unfenced = None if memory is None else replace(memory, epoch=Epoch(UINT64_MAX))
-    return _held(io, view, region, manifest, unfenced)
+    return _held(io, view, region, manifest, unfenced, shape)
 
 
 BUG = Bug(

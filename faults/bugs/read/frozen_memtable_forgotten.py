@@ -7,16 +7,17 @@ from memwal.read import parts
 from memwal.read.memtable_part import MemTablePart
 from memwal.read.sources import MemoryView
 from memwal.read.view import View
+from memwal.region.rows import Rows
 from memwal_sim.bugs import Bug
 
 _held = parts._held
 
 
 def _active_only(
-    io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None
+    io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None, shape: Rows
 ) -> list[MemTablePart]:
     """In place of all MemTables that are not flushed."""
-    return _held(io, view, region, manifest, memory)[-1:]
+    return _held(io, view, region, manifest, memory, shape)[-1:]
 
 
 BUG = Bug(

@@ -29,19 +29,12 @@ Members = Callable[[pa.Table], pa.ChunkedArray]
 
 def region_of(io: Io, state: TableState, row: RegionRow, *, belongs: Belongs = any_row) -> Region:
     """The region of ``row`` in the table at ``io``. ``belongs``: which rows are written through it."""
-    rows = Rows(
-        table=state.schema,
-        key=state.primary_key,
-        revision=state.revision,
-        field_ids=tuple(state.field_ids.items()),
-        belongs=belongs,
-    )
     spec = regions.spec_of(state.mem_wal, row.spec_id)
     return Region(
         io=manifests.folder(io, row.region_id),
         region_id=row.region_id,
         revision=state.revision,
-        rows=rows,
+        rows=Rows.of(state, belongs=belongs),
         spec_id=row.spec_id,
         shard_fields=to_shard_fields(row.values, spec) if state.revision.shard_fields else (),
         wal_collection=state.collects_wal,

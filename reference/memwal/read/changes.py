@@ -101,9 +101,7 @@ async def log_entries(io: Io, region: RegionId, start: WalPosition, end: WalPosi
     """
     base, folder = await latest(io), manifests.folder(io, region)
     manifest = await manifests.require(folder, base.revision)
-    shape = Rows(
-        table=base.schema, key=base.primary_key, revision=base.revision, field_ids=tuple(base.field_ids.items())
-    )
+    shape = Rows.of(base)
     # Below that point entries may have been collected, and a fenced writer's late put may stand where one was.
     if start < min(end, replay_start(manifest, base.revision)):
         await _check_there(folder, region, start, end, base)

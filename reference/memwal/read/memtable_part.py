@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ class MemTablePart:
     view: View
     io: Io
     """The region's folder."""
-    shape: Rows = field(init=False)
+    shape: Rows
     """How rows are stored, which is the same for all of a plan."""
     table: pa.Table | None = None
     """Its rows; None: they are in the WAL only."""
@@ -69,13 +69,12 @@ class MemTablePart:
     async def _stored(self) -> pa.Table:
         """All rows as they are stored."""
         if self.stored is None:
-            shape = self.shape
             if self.table is None:
-                tail = await self._tail(shape)
+                tail = await self._tail()
                 self.table, self.written = tail.rows, tail.written
             if set(self.base.schema.names) - set(self.table.schema.names):
                 raise Raced(f"memory of {self.region_id}", generation=False)  # columns were added: its writer is fenced
-            self.stored = shape.restored(self.table, f"memory of {self.region_id}", narrowed=True)
+            self.stored = self.shape.restored(self.table, f"memory of {self.region_id}", narrowed=True)
         return self.stored
 
     async def rows(self, names: Sequence[str], _fragments: Sequence[FragmentId] | None = None) -> pa.Table:
@@ -106,9 +105,9 @@ class MemTablePart:
             marked = {TOMBSTONE} & set(rows.schema.names)
             yield cellwise.where(rows, wanted).select([*names, *marked])
 
-    async def _tail(self, shape: Rows) -> Tail:
+    async def _tail(self) -> Tail:
         manifest = self.view.manifests[self.region_id]
-        tail = await wal_tail(self.io, manifest, shape, self.base.revision, self.view.ends.get(self.region_id))
+        tail = await wal_tail(self.io, manifest, self.shape, self.base.revision, self.view.ends.get(self.region_id))
         if tail is None:
             raise Raced(self.io.path("wal"), generation=False)
         return tail

@@ -315,18 +315,11 @@ def collect(io: Io, view: View, memory: Sequence[MemoryView]) -> Parts:
     """The sources of ``view`` and of the ``memory`` of open writers. Raises `Fenced` for memory of an older epoch."""
     base = TablePart(io=io, generation=BASE_GENERATION, region_id=None, base=view.base, state=view.base)
     held = {each.region_id: each for each in memory}
-    shape = Rows(
-        table=view.base.schema,
-        key=view.base.primary_key,
-        revision=view.base.revision,
-        field_ids=tuple(view.base.field_ids.items()),
-    )
+    shape = Rows.of(view.base)
     found: dict[RegionId, tuple[Part, ...]] = {}
     for region in sorted({*view.manifests, *held}):
         manifest = view.manifests.get(region)
-        memtables = _held(io, view, region, manifest, held.get(region))
-        for each in memtables:
-            each.shape = shape
+        memtables = _held(io, view, region, manifest, held.get(region), shape)
         above: list[Part] = [*_stored(io, view, region, manifest), *memtables]
         if above:
             found[region] = tuple(reversed(above))
@@ -352,7 +345,7 @@ def _stored(io: Io, view: View, region: RegionId, manifest: RegionManifest | Non
 
 
 def _held(
-    io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None
+    io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None, shape: Rows
 ) -> list[MemTablePart]:
     current = manifest.generation_current if manifest is not None else Generation(0)
     tables: Sequence[tuple[Generation, pa.Table | None]] = ()
@@ -372,6 +365,7 @@ def _held(
             base=view.base,
             view=view,
             io=manifests.folder(io, region),
+            shape=shape,
             table=table,
             epoch=memory.epoch if memory is not None else None,
             indexes=memory.indexes.get(generation) if memory is not None else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,6 +14,9 @@ from ..ids import FieldId
 from ..revisions import Revision
 from ..table.door import admitted
 from ..table.write import conform
+
+if TYPE_CHECKING:
+    from ..table.state import TableState
 
 TOMBSTONE = "_tombstone"
 """Column that marks a delete in revision R: bool, not null, last."""
@@ -52,6 +56,12 @@ class Rows:
             schema = numbered.append(pa.field(TOMBSTONE, pa.bool_(), nullable=False))
         object.__setattr__(self, "plain", plain)
         object.__setattr__(self, "schema", schema)
+
+    @classmethod
+    def of(cls, base: TableState, *, belongs: Belongs = any_row) -> Rows:
+        """Those of the regions of a table."""
+        ids = tuple(base.field_ids.items())
+        return cls(table=base.schema, key=base.primary_key, revision=base.revision, field_ids=ids, belongs=belongs)
 
     @property
     def stored_schema(self) -> pa.Schema:
