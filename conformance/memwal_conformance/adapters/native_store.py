@@ -121,18 +121,14 @@ def _progress(index: bytes) -> dict[str, int]:
 
 
 def _s3(storage: Mapping[str, str]) -> pafs.FileSystem:
-    """Where storage options lead, or, without any, the AWS variables of the environment.
-
-    ``MEMWAL_LOOK_KEY`` and ``MEMWAL_LOOK_SECRET`` replace the key, so that a log of requests holds what the package
-    sends apart from what this module does.
-    """
+    """Where storage options lead, or, without any, the AWS variables of the environment."""
     options = {name: storage.get(name) or os.environ[name.upper()] for name in _OPTIONS}
     return pafs.S3FileSystem(
         endpoint_override=options["aws_endpoint"].removeprefix("http://"),
         scheme="http",
         region=options["aws_region"],
-        access_key=os.environ.get("MEMWAL_LOOK_KEY", options["aws_access_key_id"]),
-        secret_key=os.environ.get("MEMWAL_LOOK_SECRET", options["aws_secret_access_key"]),
+        access_key=options["aws_access_key_id"],
+        secret_key=options["aws_secret_access_key"],
     )
 
 
