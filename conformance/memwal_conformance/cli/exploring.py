@@ -82,12 +82,14 @@ def explore(
                 enough=enough,
                 say=lambda line: typer.echo(line, err=True),
             )
+            notebook = exploration.notebook
+            files = reproducing.Reproductions(notebook, out, harnesses[0].settings, native_version)
+            exploration.found = files.shown
             exploration.run()
         finally:
             for harness in harnesses:
                 harness.close()
-        notebook = exploration.notebook
-        reproducing.keep(notebook, out, exploration.covered, harnesses[0].settings, native_version)
+        files.keep(exploration.covered)
     if as_json:
         typer.echo((out / findings.FILE).read_text("utf-8"), nl=False)
     else:

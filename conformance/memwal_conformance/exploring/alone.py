@@ -2,17 +2,20 @@
 
 Run it with an interpreter that has ``pylance``. It serves a small S3 store on loopback that does one thing wrong, lets
 writers of the package live through a few calls on it, and reads what is left with a new writer. It tries a few times,
-since timing differs. Exit status: 1 if the new writer cannot recover, acknowledged rows are gone, rows are there twice,
-a generation is listed twice, its rows would be replayed from the WAL, or a manifest repeats the one before; 0 if
-nothing of the kind is seen.
+since timing differs, and for a minute at most. It sees whether the new writer cannot recover, acknowledged rows are
+gone, rows are there twice, a search or a lookup does not find what a scan finds, a generation is listed twice, its rows
+would be replayed from the WAL, or a manifest repeats the one before. Exit status: 1 if it sees what the finding is
+about, 3 if it sees something else only, 0 if nothing is wrong.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -23,11 +26,16 @@ import pyarrow.compute as pc
 from memwal_conformance.exploring.stub import BUCKET, StubStore, name_of
 
 FINDING: dict[str, Any] = {}
-TRIES = 20
+SAME = {"structure": ("structure", "machine"), "machine": ("structure", "machine")}
+"""What is seen in stored files, where the finding was seen in them in one way or the other."""
+TRIES, SECONDS = 20, 60
 TABLE = f"s3://{BUCKET}/t"
 REGION = "0a0b0c0d-0000-4000-8000-000000000001"
 SETTINGS = {"durable_write": True, "max_wal_flush_interval_ms": 1, "manifest_scan_batch_size": 1}
 MARK = b"lance-schema:unenforced-primary-key"
+FIRST = range(100_000, 100_000 + (8 if FINDING.get("life", {}).get("indexed") else 2))
+"""Keys of the rows that the table begins with."""
+WRITES = ("put", "again", "replace", "twice", "delete", "fill")
 
 
 # ---- the life: calls of the package
@@ -35,7 +43,11 @@ MARK = b"lance-schema:unenforced-primary-key"
 
 def store_of(objects: dict[str, bytes], rules: list[dict[str, Any]] | None = None) -> StubStore:
     """A store that holds these objects."""
-    return StubStore(objects, rules or [], FINDING.get("storage", {}))
+    store = StubStore(objects, rules or [], FINDING.get("storage", {}))
+    named = store.options("look")  # some calls of the package read the environment and not the options
+    os.environ.update({name.upper(): value for name, value in named.items() if name.startswith("aws_")})
+    os.environ["AWS_ALLOW_HTTP"] = "true"
+    return store
 
 
 class PackageLife:
@@ -44,19 +56,38 @@ class PackageLife:
     def __init__(self, store: StubStore) -> None:
         self.store = store
         self.writers: dict[str, Any] = {}
-        self.keys: dict[str, list[int]] = {}
+        self.keys: dict[str, Sequence[int]] = {}
         self.written: dict[int, list[tuple[int, str | None]]] = {}
         """Number of a step -> what it wrote: id and value, None for a delete."""
+        self.merged = 0
+        self.wrong: list[tuple[str, str]] = []
+        """Answers that do not fit others, as `shows` tells them."""
 
     def dataset(self, actor: str, below: str = "") -> Any:
         return lance.dataset(f"{TABLE}{below}", storage_options=self.store.options(actor))
 
+    def rows(self, keys: Sequence[int], value: str, schema: Any = None) -> Any:
+        """Rows with these keys and this value; no two versions of rows have the same vector."""
+        columns: dict[str, Any] = {"id": list(keys), "v": [value] * len(keys)}
+        if FINDING["life"].get("indexed"):
+            n = int(value[1:]) if value.startswith("w") else 0
+            places = [[(key * 11 + n * 37) % 101 + n / 64 + key % 16 / 1024, 0.0] for key in keys]
+            columns["vec"] = pa.array(places, pa.list_(pa.float32(), 2))
+        return pa.table(columns, schema=schema)
+
     def create(self) -> None:
         marks = {} if FINDING["life"].get("append_only") else {MARK: b"true"}
-        schema = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=marks), pa.field("v", pa.string())])
-        base = pa.table({"id": [100_000, 100_001], "v": ["base", "base"]}, schema=schema)
-        made = lance.write_dataset(base, TABLE, schema=schema, storage_options=self.store.options("make"))
-        made.initialize_mem_wal()
+        base = self.rows(FIRST, "base")
+        identity = pa.field("id", pa.int64(), nullable=False, metadata=marks)
+        schema = pa.schema([identity, *(base.schema.field(n) for n in range(1, base.num_columns))])
+        made = lance.write_dataset(base.cast(schema), TABLE, schema=schema, storage_options=self.store.options("make"))
+        if FINDING["life"].get("indexed"):
+            made.create_scalar_index("id", "BTREE", name="by_id")
+            made.create_scalar_index("v", "INVERTED", name="by_v", stem=False, remove_stop_words=False)
+            made.create_index("vec", "IVF_FLAT", name="by_vec", metric="L2", num_partitions=1)
+            made.initialize_mem_wal(maintained_indexes=["by_id", "by_v", "by_vec"])
+        else:
+            made.initialize_mem_wal()
         if not FINDING["life"].get("new_region"):
             self.open("make")
             self.writers.pop("make").close()
@@ -68,9 +99,9 @@ class PackageLife:
 
     def step(self, number: int, actor: str, verb: str) -> None:
         """One step. After an error the actor opens the region anew before its next write."""
-        if verb in ("put", "again", "delete", "fill", "flush") and actor not in self.writers:
+        if verb in (*WRITES, "flush") and actor not in self.writers:
             self.told(number, actor, "open")
-        if verb in ("scan", "collect", "snapshot") or (verb == "close" and actor not in self.writers):
+        if verb in ("collect", "snapshot") or (verb == "close" and actor not in self.writers):
             return
         self.told(number, actor, verb)
 
@@ -92,8 +123,12 @@ class PackageLife:
             self.merge(actor)
         elif verb == "compact":
             self.dataset(actor).optimize.compact_files()
-        elif verb == "base":
-            self.base(number, actor)
+        elif verb == "index":
+            self.dataset(actor).optimize.optimize_indices()
+        elif verb in ("scan", "ask"):
+            self.ask(actor, everything=verb == "ask")
+        elif verb in ("base", "update", "remove"):
+            self.base(number, actor, verb)
         else:
             self.write(number, actor, verb)
 
@@ -102,7 +137,9 @@ class PackageLife:
             self.writers.pop(actor).close()
 
     def write(self, number: int, actor: str, verb: str) -> None:
-        if verb in ("put", "fill"):
+        if verb == "replace":
+            self.keys[actor] = FIRST[::2]
+        elif verb not in ("again", "delete"):
             size = FINDING["life"].get("memtable_rows", 2) if verb == "fill" else 2
             self.keys[actor] = list(range(100 * number, 100 * number + size))
         keys = self.keys.setdefault(actor, [100 * number])
@@ -111,28 +148,86 @@ class PackageLife:
         if verb == "delete":
             self.writers[actor].delete(pa.table({"id": pa.array(keys, pa.int64())}))
         else:
-            self.writers[actor].put(pa.table({"id": keys, "v": [f"w{number}"] * len(keys)}, schema=schema))
+            rows = [self.rows(keys, f"w{n}", schema) for n in ([number + 50] if verb == "twice" else []) + [number]]
+            self.writers[actor].put(pa.concat_tables(rows).combine_chunks())
         self.store.acknowledged.append((len(self.store.states) - 1, number))
 
-    def base(self, number: int, actor: str) -> None:
-        keys, dataset = [100 * number, 100 * number + 1], self.dataset(actor)
-        self.written[number] = [(key, f"w{number}") for key in keys]
-        dataset.insert(pa.table({"id": keys, "v": [f"w{number}"] * 2}, schema=dataset.schema))
+    def base(self, number: int, actor: str, verb: str) -> None:
+        keys = [100 * number, 100 * number + 1] if verb == "base" else FIRST[-1:]
+        dataset = self.dataset(actor)
+        self.written[number] = [(key, None if verb == "remove" else f"w{number}") for key in keys]
+        rows = self.rows(keys, f"w{number}", dataset.schema)
+        if verb == "base":
+            dataset.insert(rows)
+        else:
+            merge = dataset.merge_insert(["id"])
+            merge = merge.when_matched_update_all() if verb == "update" else merge.when_matched_delete()
+            merge.execute(rows if verb == "update" else rows.select(["id"]))
         self.store.acknowledged.append((len(self.store.states) - 1, number))
+
+    def ask(self, actor: str, everything: bool) -> None:
+        """Scan, and ask for the same in other ways."""
+        import lance.mem_wal as mem_wal
+
+        dataset, writer, newest = self.dataset(actor), self.writers.get(actor), manifest(self.store.objects)
+        shard = (getattr(mem_wal, "ShardSnapshot", None) or mem_wal.RegionSnapshot)(REGION)
+        shard = shard.with_current_generation(newest["current"])
+        for number, folder in newest["generations"]:
+            shard = (getattr(shard, "with_sstable", None) or shard.with_flushed_generation)(number, folder)
+
+        def scan(own: Any = writer) -> Any:
+            return own.lsm_scanner([]) if own else mem_wal.LsmScanner.from_snapshots(dataset, [shard])
+
+        def plain(rows: Any) -> list[tuple[Any, Any]]:
+            return sorted((row["id"], row["v"]) for row in rows.to_pylist())
+
+        def compare(way: str, rows: Any, right: Sequence[Any], most: int | None = None) -> None:
+            found = plain(rows)
+            size = len(right) if most is None else min(most, len(right))
+            if len(found) != size or any(row not in right for row in found) or len({row[0] for row in found}) != size:
+                self.wrong.append(("answer", f"{way} finds {found}, and a scan {sorted(right)}"))
+
+        seen = plain(scan().to_table())
+        if not everything:
+            if set(self.writers) <= {actor}:  # what is in the memory of others, a scan does not see
+                gone = lost(self, [number for _, number in self.store.acknowledged], seen)
+                self.wrong += [("answer", f"a scan: {each}") for each in gone]
+            return
+        for key in sorted({key for rows in self.written.values() for key, _ in rows} | set(FIRST)):
+            here = [row for row in seen if row[0] == key]
+            compare(f"a lookup of {key}", scan().filter(f"id = {key}").to_table(), here)
+        for value in sorted({value for rows in self.written.values() for _, value in rows if value} | {"base"}):
+            here = [row for row in seen if row[1] == value]
+            compare(f"a filter v = {value}", scan().filter(f"v = '{value}'").to_table(), here)
+            compare("the same with limit 1", scan().filter(f"v = '{value}'").limit(1).to_table(), here, 1)
+        compare("a limit", scan().limit(len(seen) - 1).to_table(), seen, len(seen) - 1)
+        if FINDING["life"].get("indexed"):  # searches take no writer: they are compared with a scan without one
+            whole = sorted(scan(None).to_table().to_pylist(), key=lambda row: row["vec"][0])
+            flushed = [(row["id"], row["v"]) for row in whole]
+            for k in sorted({1, 2, len(flushed) - 1, len(flushed) + 1}):
+                planner = mem_wal.LsmVectorSearchPlanner(dataset, [shard], "vec", distance_type="l2")
+                nearest = planner.plan_search(pa.array([0.0, 0.0], pa.float32()), k=k).to_table()
+                compare(f"a vector search of {k}", nearest, flushed, k)  # an index may be approximate
 
     def merge(self, actor: str) -> None:
         import lance.mem_wal as mem_wal
 
         kind = getattr(mem_wal, "CompactedSsTable", None) or mem_wal.MergedGeneration
         for number, folder in manifest(self.store.objects)["generations"]:
+            if number <= self.merged:
+                continue
             dataset = self.dataset(actor)
             rows = self.dataset(actor, f"/_mem_wal/{REGION}/{folder}").to_table()
             if "_tombstone" in rows.column_names:
-                rows = rows.filter(pc.invert(rows["_tombstone"])).drop_columns(["_tombstone"])
+                dead, rows = rows.filter(rows["_tombstone"]), rows.filter(pc.invert(rows["_tombstone"]))
+                rows = rows.drop_columns(["_tombstone"])
+                dataset.merge_insert(["id"]).when_matched_delete().execute(dead.select(["id"]))
+                dataset = self.dataset(actor)
             insert = dataset.merge_insert(["id"]).when_matched_update_all().when_not_matched_insert_all()
             mark = getattr(insert, "mark_sstables_as_compacted", None) or insert.mark_generations_as_merged
             mark([kind(REGION, number)])
             insert.execute(rows)
+            self.merged = number
 
 
 # ---- what is left
@@ -172,11 +267,12 @@ def manifest(objects: dict[str, bytes]) -> dict[str, Any]:
     """The newest of them: version, epoch, replay position and generations."""
     found = manifests(objects)
     if not found:
-        return {"replay_after": 0, "generations": []}
+        return {"replay_after": 0, "current": 1, "generations": []}
     whole = found[max(found)]
     numbers = {number: value for number, value in whole if isinstance(value, int)}
     listed = [dict(fields(value)) for number, value in whole if number == 8]
     position = {"version": max(found), "epoch": numbers.get(2, 0), "replay_after": numbers.get(3, 0)}
+    position["current"] = numbers.get(6, 1)
     return position | {"generations": [(each[1], each[2].decode()) for each in listed]}
 
 
@@ -209,13 +305,22 @@ def seen_after(objects: dict[str, bytes]) -> list[tuple[int, str]]:
 
 
 def main() -> int:
-    """Try until something is wrong, at most so many times."""
+    """Try until it shows what the finding is about, at most so many times."""
     print(f"pylance {lance.__version__}: {FINDING['sentence']}")
-    return int(any(shows(number) for number in range(1, TRIES + 1)))
+    wanted, ends, status = SAME.get(FINDING["oracle"], (FINDING["oracle"],)), time.monotonic() + SECONDS, 0
+    for number in range(1, TRIES + 1):
+        told = shows(number)
+        print("", *(f"{kind}: {sentence}" for kind, sentence in told), "" if told else "nothing is wrong", sep="\n")
+        if any(kind in wanted for kind, _ in told):
+            return 1
+        status = 3 if told else status
+        if time.monotonic() > ends:
+            break
+    return status
 
 
-def shows(attempt: int) -> bool:
-    """Live, crash, recover, compare."""
+def shows(attempt: int) -> list[tuple[str, str]]:
+    """Live, crash, recover, compare: what is wrong, each with the kind of thing that it is."""
     print(f"\ntry {attempt}")
     PackageLife(maker := store_of({})).create()
     store = store_of(maker.objects, FINDING["plan"].get("rules", []))
@@ -228,14 +333,14 @@ def shows(attempt: int) -> bool:
     print(f"\nafter {crash} changes of the store, manifest: {manifest(objects)}")
     promised = [number for at, number in store.acknowledged if at <= crash]
     print("acknowledged by then:", {number: life.written[number] for number in promised})
-    told = replayed_again(objects) + repeated(objects)
+    told = [*life.wrong, *(("structure", each) for each in replayed_again(objects) + listed_twice(objects))]
+    told += [("machine", each) for each in repeated(objects)]
     try:
         print("rows after recovery and flush:", found := sorted(seen_after(objects)))
-        told += wrong(life, promised, found, manifest(objects)["generations"])
+        told += [("rows", each) for each in lost(life, promised, found)]
     except Exception as error:  # noqa: BLE001 - whatever the package raises
-        told.append(f"a new writer cannot recover: {type(error).__name__}: {error}")
-    print("", *told or ["nothing is wrong"], sep="\n")
-    return bool(told)
+        told.append(("recovery", f"a new writer cannot recover: {type(error).__name__}: {error}"))
+    return told
 
 
 def replayed_again(objects: dict[str, bytes]) -> list[str]:
@@ -254,14 +359,19 @@ def replayed_again(objects: dict[str, bytes]) -> list[str]:
     return told
 
 
-def wrong(life: PackageLife, promised: list[int], found: list[Any], listed: list[Any]) -> list[str]:
-    """What is wrong, in sentences."""
+def listed_twice(objects: dict[str, bytes]) -> list[str]:
+    """Generations that the newest manifest lists more than once."""
+    counts = Counter(number for number, _ in manifest(objects)["generations"])
+    return [f"generation {number} is listed {count} times" for number, count in counts.items() if count > 1]
+
+
+def lost(life: PackageLife, promised: list[int], found: Sequence[Any]) -> list[str]:
+    """What is wrong with rows, in sentences."""
     counts = Counter(key for key, _ in found)
     told = [f"row {key} is there {count} times" for key, count in counts.items() if count > 1]
-    told += [f"generation {number} is listed twice" for number, n in Counter(g for g, _ in listed).items() if n > 1]
-    newest: dict[int, str | None] = {100_000: "base", 100_001: "base"}
-    newest.update(pair for number in promised for pair in life.written[number])
     others = {pair for number, rows in life.written.items() if number not in promised for pair in rows}
+    newest: dict[int, str | None] = dict.fromkeys(FIRST, "base")
+    newest.update(pair for number in promised for pair in life.written[number])
     values = dict(found)
     for key, value in newest.items():
         if values.get(key) != value and (key, values.get(key)) not in others:

@@ -22,8 +22,8 @@ Call = Callable[[str, Json], Json]
 """Sends a message about a reader, with its parameters, and gives the answer."""
 ABSENT = -1
 """A key that no life has."""
-KNOWN_WORDS = ("READ-001", "READ-002")
-LIMITED = ("READ-001", "READ-006")
+READS = ("READ-001", "READ-002")
+"""An answer merges all sources, and has the newest version of each key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,25 +45,42 @@ class LifeQuestion:
     asked: Json
     right: Callable[[list[Row]], bool]
     """Whether an answer fits."""
-    clauses: tuple[str, ...] = KNOWN_WORDS
 
 
 def asked(
-    call: Call, hello: Hello, life: ForeignLife, keys: Collection[int], values: Collection[str]
+    call: Call,
+    hello: Hello,
+    life: ForeignLife,
+    keys: Collection[int],
+    values: Collection[str],
+    own: Json,
+    *,
+    exact: bool,
 ) -> list[WrongAnswer]:
-    """Ask a reader everything about these keys and values, of which some are no longer there."""
-    seen = _rows(call("reader.scan", {}))
+    """Ask a reader everything about these keys and values, of which some are no longer there.
+
+    ``own``: the writers that it takes part in. Where searches take none, they have to find what a scan finds without.
+    ``exact``: a vector search finds the nearest rows, and not any that are there.
+    """
+    search_own = {} if "reader.search writers" in hello.without else own
+    views = {"reader.search": search_own}
+    seen = _rows(call("reader.scan", own))
+    found = seen if search_own == own or not life.indexed else _rows(call("reader.scan", search_own))
+    questions = [*_questions(seen, sorted(keys), _chosen(seen, values))]
+    questions += _searches(found, _chosen(found, values), exact=exact) if life.indexed else ()
     wrong = []
-    for question in _questions(life, seen, sorted(keys), _chosen(seen, values)):
-        needed = [f"{question.message} {name}" for name in question.asked]
+    for question in questions:
+        params = question.asked | views.get(question.message, own)
+        needed = [f"{question.message} {name}" for name in params]
         if not hello.answers(question.message) or set(needed) & set(hello.without):
             continue
-        answer = _rows(call(question.message, question.asked))
+        answer = _rows(call(question.message, params))
         if not question.right(answer):
             words = f"{question.words} does not find what a scan finds"
-            detail = f"{words}: asked {question.asked}, it found {answer}, and the scan {seen}"
-            wrong.append(WrongAnswer(words=words, detail=detail, clauses=question.clauses))
-    return wrong if wrong and _same(_rows(call("reader.scan", {})), seen) else []
+            beside = found if question.message in views else seen
+            detail = f"{words}: asked {question.asked}, it found {answer}, and the scan {beside}"
+            wrong.append(WrongAnswer(words=words, detail=detail, clauses=READS))
+    return wrong if wrong and _same(_rows(call("reader.scan", own)), seen) else []
 
 
 def _chosen(seen: list[Row], values: Collection[str]) -> list[str]:
@@ -73,15 +90,12 @@ def _chosen(seen: list[Row], values: Collection[str]) -> list[str]:
     return list(dict.fromkeys(value for part in parts for value in (*part[:1], *part[-1:])))
 
 
-def _questions(
-    life: ForeignLife, seen: list[Row], keys: Sequence[int], values: Sequence[str]
-) -> Iterator[LifeQuestion]:
+def _questions(seen: list[Row], keys: Sequence[int], values: Sequence[str]) -> Iterator[LifeQuestion]:
     yield LifeQuestion(
         words="a lookup of all keys",
         message="reader.get",
         asked={"keys": keys_sent([*keys, ABSENT])},
         right=lambda found: _same(found, [row for row in seen if row["id"] in keys]),
-        clauses=("READ-001",),
     )
     for value in values:
         here = [row for row in seen if row["v"] == value]
@@ -100,40 +114,37 @@ def _questions(
         asked={"columns": ["v"]},
         right=lambda found: sorted(str(row["v"]) for row in found) == sorted(str(row["v"]) for row in seen),
     )
-    if life.indexed:
-        yield from _searches(seen, values)
 
 
 def _scan(words: str, asked: Json, rows: list[Row], limit: int) -> LifeQuestion:
-    def right(found: list[Row]) -> bool:
-        return len(found) == min(limit, len(rows)) and all(row in rows for row in found) and _distinct(found)
-
-    clauses = LIMITED if "limit" in asked else KNOWN_WORDS
-    return LifeQuestion(words=f"a scan with {words}", message="reader.scan", asked=asked, right=right, clauses=clauses)
+    return LifeQuestion(words=f"a scan with {words}", message="reader.scan", asked=asked, right=_some_of(rows, limit))
 
 
-def _searches(seen: list[Row], values: Sequence[str]) -> Iterator[LifeQuestion]:
+def _searches(seen: list[Row], values: Sequence[str], *, exact: bool) -> Iterator[LifeQuestion]:
+    """``exact``: a vector search finds the nearest ones. Otherwise an index may be approximate, and it finds some."""
     near = sorted((row for row in seen if row["vec"] is not None), key=lambda row: row["vec"][0])
     origin: Json = {"column": "vec", "vector": ["0.0", "0.0"]}
     for k in sorted({1, 2, max(1, len(near) - 1), len(near) + 1}):
-        yield _search("a vector search", origin | {"k": k}, near[:k])
+        yield _search("a vector search", origin | {"k": k}, near if not exact else near[:k], k)
     for value in values:
         here = [row for row in seen if row["v"] == value]
         only: Json = {"filter": [{"column": "v", "op": "=", "value": cells.cell("utf8", value)}]}
-        yield _search(
-            "a filtered vector search", origin | only | {"k": 2}, [row for row in near if row["v"] == value][:2]
-        )
-        yield _search("a text search", {"column": "v", "text": value, "k": len(seen) + 1}, here)
+        nearest = [row for row in near if row["v"] == value]
+        yield _search("a filtered vector search", origin | only | {"k": 2}, nearest if not exact else nearest[:2], 2)
+        yield _search("a text search", {"column": "v", "text": value, "k": len(seen) + 1}, here, len(here))
 
 
-def _search(words: str, asked: Json, rows: list[Row]) -> LifeQuestion:
-    return LifeQuestion(
-        words=words,
-        message="reader.search",
-        asked=asked,
-        right=lambda found: _same(found, rows),
-        clauses=("READ-002",),
-    )
+def _search(words: str, asked: Json, rows: list[Row], most: int) -> LifeQuestion:
+    return LifeQuestion(words=words, message="reader.search", asked=asked, right=_some_of(rows, most))
+
+
+def _some_of(rows: list[Row], most: int) -> Callable[[list[Row]], bool]:
+    """Whether an answer has so many of these rows, or all if they are fewer, and each once."""
+
+    def right(found: list[Row]) -> bool:
+        return len(found) == min(most, len(rows)) and all(row in rows for row in found) and _distinct(found)
+
+    return right
 
 
 def _rows(answer: Json) -> list[Row]:

@@ -6,8 +6,9 @@ import random
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from .lives import WRITES, ForeignLife
 from .living import Lived, in_order, live
 from .orders import InOrder, Touched
 from .plans import ALONE, Plan
+from .shrinking import ShownRun, smallest
 from .starting import Start, started
 
 ALONE_EVERY = 3
@@ -33,6 +35,8 @@ AT_FIRST = 2
 """Crash states of the undisturbed run that are judged at once: its last one, and that behind the last put."""
 NEW = 3
 """Crash states that are judged behind a fault, of those that are unlike all before; the others wait for their turn."""
+AGAIN = 6
+"""New crash states that are judged where it is asked whether no fault is needed: those nearest to what showed it."""
 RANDOM = 50
 """Random orders of a life, when all orders within the bound are done."""
 END = "end"
@@ -73,22 +77,6 @@ class _Job:
         return orders.at_random(self.random, seed, self.covered.decisions)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What one run showed."""
-
-    lived: Lived
-    symptoms: list[Symptom]
-    states: int
-    """Crash states that were judged."""
-    left_out: int
-    """Those that were not, since nothing like them had been judged."""
-    drive: InOrder | None
-    """What chose the order; None: the operations ran one after another."""
-    cut: bool = False
-    """Its time was over before all was run and judged."""
-
-
 @dataclass(slots=True, kw_only=True)
 class ForeignExploration:
     """An exploration of one implementation under one revision."""
@@ -105,6 +93,8 @@ class ForeignExploration:
     enough: int | None = None
     """It ends with so many findings; None: it continues after each."""
     say: Callable[[str], None] = lambda line: None
+    found: Callable[[ForeignFinding, float], None] = lambda finding, seconds: None
+    """Told of each new finding, and of the seconds that it may take to show it in another way."""
     clock: Callable[[], float] = time.monotonic
     notebook: Notebook = field(init=False)
     jobs: list[_Job] = field(init=False)
@@ -268,7 +258,7 @@ class ForeignExploration:
         life: ForeignLife,
         until: Symptom | None = None,
         ends: float | None = None,
-    ) -> _Shown:
+    ) -> ShownRun:
         """A run of ``life``, which is the job's or a part of it, and what is wrong with it and its crash states.
 
         ``until``: a symptom behind which nothing more is judged. ``ends``: when its time is over, if it is not that of
@@ -281,7 +271,7 @@ class ForeignExploration:
         if plan.crash is not None and until is None:
             assert job.alone is not None
             state = job.alone.states[plan.crash]
-            return _Shown(job.alone, recoverer.after(job.alone, state), 1, 0, None)
+            return ShownRun(plan, job.alone, recoverer.after(job.alone, state), states=1)
         drive = InOrder(plan, job.touched) if plan.ordered else None
         lived = live(recoverer.harness, self.revision, life, start, plan.rules, drive or in_order, over)
         with self._lock:
@@ -293,9 +283,11 @@ class ForeignExploration:
         symptoms = [each for each in shown if not (each.oracle == "hang" and plan.waits) and not (each.note and lent)]
         states = left_out = 0
         cut = lived.cut
-        most = NEW if until is None and not plan.whole else None
+        most = None if plan.whole else NEW
         if plan is ALONE:
-            most = AT_FIRST
+            most = AT_FIRST if until is None else AGAIN
+        elif until is not None:
+            most = None
         for state in plans.most_telling(lived, plan, None if until is None else until.order):
             if until is not None and until.words in (each.words for each in symptoms):
                 break
@@ -308,77 +300,75 @@ class ForeignExploration:
             symptoms += recoverer.after(lived, state)
             states += 1
             most = most - 1 if fresh and most else most
-        return _Shown(lived, symptoms, states, left_out, drive, cut)
+        return ShownRun(plan, lived, symptoms, states, left_out, drive, cut)
 
-    def _noted(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, shown: _Shown) -> None:
+    def _noted(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, shown: ShownRun) -> None:
         """Group what is wrong; what is new is believed when it is seen again, and made small."""
         job.covered.states += shown.states
         symptoms = self._unusual(job, shown.symptoms, plan)
         if not symptoms:
             return
         with self._lock:
-            known = self.notebook.known(symptoms, plan.hit)
+            known = self.notebook.known(symptoms, plan)
             if known is not None:
                 self.notebook.again(known, symptoms, plan, job.life)
                 job.usual += [known] if plan.undisturbed and known not in job.usual else []
                 return
         head = heading(symptoms)
-        small = self._smaller(recoverer, job, start, plan, head)
-        if not small.symptoms:
-            self.unconfirmed += 1
-            why = "and its time was over before it was seen again" if small.cut else "and not again"
-            self.say(f"seen once, {why}: {head.detail.splitlines()[0]} ({plan.words})")
-            return
-        with self._lock:
-            known = self.notebook.known(small.symptoms, plan.hit)
-            if known is not None:
-                self.notebook.again(known, small.symptoms, plan, job.life)
+        with self._time_for_one() as ends:
+            small = self._smaller(recoverer, job, start, plan, head, ends)
+            if not small.symptoms:
+                self.unconfirmed += 1
+                why = "and its time was over before it was seen again" if small.cut else "and not again"
+                self.say(f"seen once, {why}: {head.detail.splitlines()[0]} ({plan.words})")
                 return
-            found = self.notebook.add(small.symptoms, plan, small.lived, cut=small.cut)
-            job.usual += [found] if plan.undisturbed else []
-        self.say(f"finding {found.number}, {found.severity}: {found.sentence}")
+            with self._lock:
+                known = self.notebook.known(small.symptoms, small.plan)
+                if known is not None:
+                    self.notebook.again(known, small.symptoms, plan, job.life)
+                    return
+                found = self.notebook.add(small.symptoms, small.plan, small.lived, cut=small.cut)
+                job.usual += [found] if small.plan.undisturbed else []
+            self.say(f"finding {found.number}, {found.severity}: {found.sentence}")
+            self.found(found, ends - self.clock())
 
     def _unusual(self, job: _Job, symptoms: Sequence[Symptom], plan: Plan) -> list[Symptom]:
-        """The symptoms that the life does not show without any fault, too."""
-        words = {each for usual in job.usual for each in (usual.words, *usual.consequences)}
-        found = [each for each in symptoms if each.words not in words]
-        here = {each.words for each in symptoms} - {each.words for each in found}
+        """The symptoms that no finding without any fault is about, nor a consequence of one in this life."""
         with self._lock:
-            for usual in job.usual:
-                if here & {usual.words, *usual.consequences}:
-                    self.notebook.again(usual, [], plan, job.life)
-        return found
+            usual = [
+                (found, [each for each in symptoms if found.heads(each) or (mine and each.words in found.consequences)])
+                for found in self.notebook.findings
+                if found.undisturbed
+                for mine in [found in job.usual]
+            ]
+            for found, here in usual:
+                if here:
+                    self.notebook.again(found, [], plan, job.life)
+        return [each for each in symptoms if not any(each in here for _, here in usual)]
 
-    def _smaller(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, head: Symptom) -> _Shown:
-        """The run again, and then without operations, as long as it shows the same and there is time.
-
-        Without symptoms: it did not show the same even once.
-        """
+    @contextmanager
+    def _time_for_one(self) -> Iterator[float]:
+        """Until when one finding may be seen again, made small and shown alone: half of what is left for that."""
         with self._lock:
             allowed = self._smaller_s / 2
             self._smaller_s -= allowed
         begun = self.clock()
-        ends = min(begun + allowed, self._until)
+        try:
+            yield min(begun + allowed, self._until)
+        finally:
+            with self._lock:
+                self._smaller_s += max(0.0, allowed - (self.clock() - begun))
 
-        def same(life: ForeignLife) -> _Shown:
+    def _smaller(
+        self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, head: Symptom, ends: float
+    ) -> ShownRun:
+        """The smallest run that shows the same; without symptoms: nothing showed it again."""
+
+        def same(life: ForeignLife, plan: Plan) -> ShownRun:
             shown = self._shown(recoverer, job, start, plan, life, head, ends)
             return shown if any(each.words == head.words for each in shown.symptoms) else replace(shown, symptoms=[])
 
-        small = same(job.life)
-        for number in reversed(range(len(job.life.steps))):
-            if not small.symptoms or len(small.lived.life.steps) == 1:
-                break
-            if self.clock() >= ends:
-                small = replace(small, cut=True)
-                break
-            smaller = small.lived.life.without(number)
-            # Twice in a row, since one run may show it by luck of timing.
-            again = same(smaller)
-            again = same(smaller) if again.symptoms else again
-            small = again if again.symptoms else small
-        with self._lock:
-            self._smaller_s += max(0.0, allowed - (self.clock() - begun))
-        return small
+        return smallest(same, job.life, plan, lambda: self.clock() >= ends)
 
 
 def _nothing_done(lived: Lived) -> str:

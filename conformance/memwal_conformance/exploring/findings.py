@@ -16,7 +16,7 @@ from .decoded import ORACLES, lines_of
 from .judging import Symptom
 from .lives import ForeignLife
 from .living import Lived
-from .plans import Plan
+from .plans import NO_FAULT, Plan
 
 FILE = "findings.json"
 FORMAT = 2
@@ -89,9 +89,24 @@ class ForeignFinding:
         return self.alone not in ("", NO_FILE)
 
     @property
-    def key(self) -> tuple[str, str]:
-        """What groups: what is wrong, and what was hit."""
-        return self.words, self.hit
+    def undisturbed(self) -> bool:
+        """Whether it needs no fault and no order of requests."""
+        return self.hit == NO_FAULT
+
+    def heads(self, other: Symptom | ForeignFinding) -> bool:
+        """Whether it is about the same, and not about less: the writer's own limits are more than others."""
+        return self.words == other.words and (other.other_limits or not self.other_limits)
+
+    def about(self, symptoms: Sequence[Symptom]) -> bool:
+        """Whether one of them heads it, or is a consequence of it."""
+        return any(self.heads(each) or each.words in self.consequences for each in symptoms)
+
+    def absorb(self, other: ForeignFinding) -> None:
+        """Take over what shows another one."""
+        self.seen += other.seen
+        self.also = [*self.also, f"{other.life['name']}: {other.plan['words']}", *other.also][:ALSO_MOST]
+        words = {self.words, *self.consequences}
+        self.consequences += [each for each in other.consequences if each not in words]
 
 
 ALSO_MOST = 12
@@ -106,11 +121,16 @@ class Notebook:
     revision: str
     findings: list[ForeignFinding] = field(default_factory=list)
 
-    def known(self, symptoms: Sequence[Symptom], hit: str) -> ForeignFinding | None:
-        """The finding that these symptoms of one run belong to; None if they are new."""
-        words = {each.words for each in symptoms}
+    def known(self, symptoms: Sequence[Symptom], plan: Plan) -> ForeignFinding | None:
+        """The finding that these symptoms of one run belong to; None if they are new.
+
+        A finding without any fault is about what its symptom shows under faults, too. Otherwise the same kind of object
+        has to be hit.
+        """
+        head = heading(symptoms)
         for found in self.findings:
-            if found.hit == hit and (found.words in words or words.intersection(found.consequences)):
+            near = _class(found.hit) == _class(plan.hit)
+            if (near and found.about(symptoms)) or (found.undisturbed and found.heads(head)):
                 return found
         return None
 
@@ -124,17 +144,20 @@ class Notebook:
         found.consequences += [words for words in dict.fromkeys(s.words for s in symptoms) if words not in heads]
 
     def add(self, symptoms: Sequence[Symptom], plan: Plan, lived: Lived, *, cut: bool) -> ForeignFinding:
-        """A new finding, from all symptoms of a run that showed it again. The most severe heads it."""
+        """A new finding, from all symptoms of a run that showed it again. The most severe heads it.
+
+        One without any fault takes the place of those that are about the same under faults.
+        """
         head = heading(symptoms)
         life = lived.life
         state = next((each for each in lived.states if head.order and each.order == head.order), None)
         found = ForeignFinding(
-            number=len(self.findings) + 1,
+            number=1 + max((each.number for each in self.findings), default=0),
             oracle=head.oracle,
             words=head.words,
             hit=plan.hit,
             severity=SEVERITY[head.oracle],
-            clauses=list(head.clauses),
+            clauses=list(head.clauses) or [each for s in symptoms for each in s.clauses if s.note is None][:1],
             note=head.note,
             sentence=sentence(head, plan, lived),
             detail=head.detail,
@@ -150,7 +173,10 @@ class Notebook:
             versions=[self.version],
             decoded=_decoded(head, lived, state or lived.states[-1], self.revision),
         )
-        self.findings.append(found)
+        absorbed = [each for each in self.findings if found.undisturbed and found.heads(each)]
+        for each in absorbed:
+            found.absorb(each)
+        self.findings = [each for each in self.findings if each not in absorbed] + [found]
         return found
 
     def save(self, folder: Path, covered: dict[str, Any]) -> None:
@@ -168,6 +194,11 @@ def _decoded(head: Symptom, lived: Lived, state: CrashState, revision: str) -> l
     return list(lines_of(mine, revision))
 
 
+def _class(hit: str) -> str:
+    """The class of the object that was hit; an order of requests is one by itself."""
+    return hit.partition(" ")[0]
+
+
 def heading(symptoms: Sequence[Symptom]) -> Symptom:
     """The symptom that says most; of equals the first one. An observation by a note comes last."""
     return min(symptoms, key=lambda each: (each.note is not None, ORDER.index(each.oracle), each.order))
@@ -179,7 +210,7 @@ def sentence(head: Symptom, plan: Plan, lived: Lived) -> str:
     if head.order:
         made = next((entry for entry in lived.log if entry.order == head.order), None)
         after = f", and a crash behind {made.operation} {made.name}" if made is not None else ", and a crash"
-    what = "No request fails" if plan.hit == "no fault" else plan.words[:1].upper() + plan.words[1:]
+    what = "No request fails" if plan.hit == NO_FAULT else plan.words[:1].upper() + plan.words[1:]
     seen = {"recovered": " for the process that recovers", "flushed": " after recovery and flush"}.get(head.where, "")
     return f"{what}{after}: {without_places(head.detail.splitlines()[0])}{seen}."
 

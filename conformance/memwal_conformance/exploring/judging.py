@@ -11,7 +11,7 @@ import functools
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -60,8 +60,29 @@ class Symptom:
 
 DURABLE = ("WAL-001",)
 """What is broken where an acknowledged row is not there, or not as it was acknowledged."""
+READS = ("READ-001", "READ-002")
+"""What is broken where a reader does not merge all sources, or shows another version of a row than the newest."""
 RECOVERED = ("FENCE-016",)
 """What is broken where a fresh process cannot recover a region."""
+
+
+Broken = Callable[[str], tuple[str, ...]]
+"""What is wrong with rows -> the clauses that are broken."""
+
+
+def _by_stored(_: str) -> tuple[str, ...]:
+    """The judge reads the newest of each key: what is wrong was not kept."""
+    return DURABLE
+
+
+def _by_appended(wrong: str) -> tuple[str, ...]:
+    """Of rows that are stored twice without a key no clause speaks; those of what stored them so are cited."""
+    return () if "twice" in wrong else DURABLE
+
+
+def _by_read(wrong: str) -> tuple[str, ...]:
+    """A row that a reader misses was not kept; any other answer is not the newest version of each key."""
+    return DURABLE if "missing" in wrong else READS[1:]
 
 
 def of_run(lived: Lived) -> Iterator[Symptom]:
@@ -79,7 +100,7 @@ def of_run(lived: Lived) -> Iterator[Symptom]:
         )
     for read in unexplained(lived):
         why = "a scan found rows that no order of the writes gives"
-        yield Symptom(oracle="answer", words=why, detail=f"{why}: {dict(read.rows)}", clauses=("PLAN-002",), order=0)
+        yield Symptom(oracle="answer", words=why, detail=f"{why}: {dict(read.rows)}", clauses=READS, order=0)
     for wrong in lived.wrong_answers:
         yield Symptom(oracle="answer", words=wrong.words, detail=wrong.detail, clauses=wrong.clauses, order=0)
     for ended in lived.ended:
@@ -235,10 +256,11 @@ class Recoverer:
                 oracle="structure", words=words, detail=str(error), clauses=DURABLE, order=state.order, where=where
             )
             return
-        yield from self._compared(history, seen, state, where)
+        broken = _by_appended if lived.life.append_only else _by_stored
+        yield from self._compared(history, seen, state, where, broken)
 
     def _compared(
-        self, history: History, seen: Sequence[dict[str, Any]], state: CrashState, where: str
+        self, history: History, seen: Sequence[dict[str, Any]], state: CrashState, where: str, broken: Broken
     ) -> Iterator[Symptom]:
         wrong = oracle.why_not(history, KEY, seen)
         if wrong is not None:
@@ -246,7 +268,7 @@ class Recoverer:
                 oracle="rows",
                 words=without_names(wrong),
                 detail=wrong,
-                clauses=DURABLE,
+                clauses=broken(wrong),
                 order=state.order,
                 where=where,
             )
@@ -269,13 +291,13 @@ class Recoverer:
         scans = hello.answers("reader.scan") and not life.append_only
         if scans:
             beside: Json = {} if "reader.scan writers" in hello.without else {"writers": writers}
-            yield from self._compared(history, _scanned(process, copy.table, beside), state, "recovered")
+            yield from self._compared(history, _scanned(process, copy.table, beside), state, "recovered", _by_read)
         for writer in writers:
             process.call("writer.close", {"writer": writer})
         copy.changed()
         yield from self._stored(lived, history, state, copy, "flushed")
         if scans:
-            yield from self._compared(history, _scanned(process, copy.table, {}), state, "flushed")
+            yield from self._compared(history, _scanned(process, copy.table, {}), state, "flushed", _by_read)
 
 
 def _scanned(process: AdapterProcess, place: str, beside: Json) -> list[dict[str, Any]]:

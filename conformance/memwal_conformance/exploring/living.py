@@ -295,11 +295,11 @@ class LifeRun:
             rows = [(key, row) for call in self.history.writes for key, row in call.rows]
 
         def call(message: str, params: Json) -> Json:
-            return actor.process.call(message, {"reader": reader, **own, **params})
+            return actor.process.call(message, {"reader": reader, **params})
 
         keys = {key for (key,), _ in rows}
         values = {row["v"] for _, row in rows if row is not None}
-        found = asking.asked(call, self.hello, self.life, keys, values)
+        found = asking.asked(call, self.hello, self.life, keys, values, own, exact=self.revision != "R")
         with self._lock:
             self.wrong_answers += found
 

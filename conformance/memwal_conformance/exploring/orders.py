@@ -163,6 +163,7 @@ def plan_of(switches: Mapping[int, str], rules: Plan | None = None, *, kind: str
         switches=dict(switches),
         kind=f"{rules.kind}; order {kind}",
         rank=PAIRED + rules.rank,
+        fault=rules,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -45,6 +45,8 @@ READING: tuple[Deed, ...] = (
 """Of a request that changes nothing."""
 LASTING: tuple[Deed, ...] = ((Do.FAIL, 503), (Do.LOSE, 0), (Do.APPLY_THEN_FAIL, 500), (Do.REFUSE, 403))
 """For a while, and for ever."""
+SIMPLEST: tuple[Deed, ...] = ((Do.FAIL, 500), (Do.LOSE, 0), (Do.APPLY_THEN_FAIL, 500))
+"""The fates by which a finding is told if they show it, the simplest first."""
 A_WHILE = 3
 """Requests of a kind."""
 BY_NAME = ("wal", "manifest", "hint")
@@ -82,6 +84,10 @@ class Plan:
     """What it does, without names and numbers: plans of one kind are likely to show the same."""
     rank: int = 0
     """What finds most has the lowest."""
+    made: _Made | None = None
+    """What a fault was made of; None: there is none."""
+    fault: Plan | None = None
+    """The fault of a plan that has an order of requests beside it."""
 
     @property
     def ordered(self) -> bool:
@@ -108,7 +114,8 @@ class Plan:
         return found | ({"random": self.random} if self.random else {})
 
 
-ALONE = Plan(words="no fault", hit="no fault")
+NO_FAULT = "no fault"
+ALONE = Plan(words=NO_FAULT, hit=NO_FAULT)
 """The run that is left alone."""
 UNLISTED = ("data/", "transactions/")
 """Beginnings of names in the base table that nothing lists before a version of it does."""
@@ -132,6 +139,16 @@ class _Met:
     @property
     def hit(self) -> str:
         return hit(self.entry)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a fault was made of, so that one can be made that does less."""
+
+    met: _Met
+    deed: Deed
+    lasting: Callable[[_Met, Deed], Plan] | None = None
+    """What makes it last; None: it meets one request."""
 
 
 def hit(entry: LogEntry) -> str:
@@ -180,7 +197,7 @@ def faults(lived: Lived) -> list[Plan]:
         fitting = [each for each in reads if (each.entry.operation, deed[0]) != ("HEAD", Do.HALF)]
         found += [_once(each, deed, READ + rank) for each in fitting]
     found += [_for_a_while(each, deed) for deed in LASTING for each in changes]
-    kinds = {(each.entry.actor, each.entry.class_, each.entry.operation): each for each in met}
+    kinds = {(each.entry.actor, each.entry.class_, each.entry.operation): each for each in reversed(met)}  # the first
     found += [_for_ever(each, deed) for deed in LASTING for each in kinds.values() if _fits(each, deed)]
     found += [_silent(each) for each in changes if each.entry.operation == "CREATE"]
     return found
@@ -208,38 +225,55 @@ def _words(each: _Met, deed: Deed, which: str = "") -> str:
     return f"{entry.actor}'s {entry.operation} of {entry.name} is {done}"
 
 
-def _plan(each: _Met, deed: Deed, rules: tuple[FaultRule, ...], rank: int, lasts: str = "", which: str = "") -> Plan:
+def _once(each: _Met, deed: Deed, rank: int = 0) -> Plan:
+    return _plan(_Made(each, deed), (_rule(each.at, deed),), rank)
+
+
+def _plan(made: _Made, rules: tuple[FaultRule, ...], rank: int, lasts: str = "", which: str = "") -> Plan:
+    each, deed = made.met, made.deed
     does = _WORDS[deed[0]].format(status=deed[1])
     what = f"{each.hit} {lasts}".strip()
-    return Plan(
-        words=_words(each, deed, which), hit=what, rules=rules, kind=f"{each.during}: {what}, {does}", rank=rank
-    )
-
-
-def _once(each: _Met, deed: Deed, rank: int) -> Plan:
-    return _plan(each, deed, (_rule(each.at, deed),), rank)
+    kind = f"{each.during}: {what}, {does}"
+    return Plan(words=_words(each, deed, which), hit=what, rules=rules, kind=kind, rank=rank, made=made)
 
 
 def _for_a_while(each: _Met, deed: Deed) -> Plan:
     kind = {name: value for name, value in each.at.items() if name != "name"}
     rules = tuple(_rule({**kind, "occurrence": each.at["occurrence"] + n}, deed) for n in range(A_WHILE))
-    return _plan(each, deed, rules, LASTS, "for a while", f"from number {each.at['occurrence']} on, each of {A_WHILE}")
+    which = f"from number {each.at['occurrence']} on, each of {A_WHILE}"
+    return _plan(_Made(each, deed, _for_a_while), rules, LASTS, "for a while", which)
 
 
 def _for_ever(each: _Met, deed: Deed) -> Plan:
     kind = {name: value for name, value in each.at.items() if name != "name"} | {"occurrence": None}
-    return _plan(each, deed, (_rule(kind, deed),), LASTS, "for ever", "each")
+    return _plan(_Made(each, deed, _for_ever), (_rule(kind, deed),), LASTS, "for ever", "each")
 
 
 def _late(each: _Met) -> Plan:
     until = Address(class_=each.entry.class_, operation="CREATE", occurrence=each.before + 1)
     deed = (Do.DELAY, 0)
-    return _plan(each, deed, (_rule(each.at, deed, until=until),), LATER)
+    return _plan(_Made(each, deed), (_rule(each.at, deed, until=until),), LATER)
 
 
 def _silent(each: _Met) -> Plan:
-    deed = (Do.HOLD_BEFORE, 0)
-    return _plan(each, deed, (_rule(each.at, deed),), LATER)
+    return _once(each, (Do.HOLD_BEFORE, 0), LATER)
+
+
+def simpler(plan: Plan) -> Iterator[Plan]:
+    """Faults that do less than this one, those first that do least: for once, and what is told in fewer words."""
+    made = plan.made
+    if made is None:
+        return
+    changes = made.met.group in ("PUT", "DELETE")
+    own = next((n for n, deed in enumerate(SIMPLEST) if deed[0] is made.deed[0]), len(SIMPLEST))
+    less = [deed for deed in SIMPLEST[:own] if changes or deed[0] is not Do.APPLY_THEN_FAIL]
+    if made.lasting is None:
+        yield from (_once(made.met, deed) for deed in less)
+        return
+    yield from (_once(made.met, deed) for deed in [*less, made.deed])
+    if made.lasting is _for_ever:
+        yield _for_a_while(made.met, made.deed)
+    yield from (made.lasting(made.met, deed) for deed in less)
 
 
 def crash_states(lived: Lived, plan: Plan) -> Iterator[CrashState]:

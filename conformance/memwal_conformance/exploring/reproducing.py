@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,19 @@ from typing import Any
 from ..adapters import versions
 from ..adapters.harness import NOWHERE
 from . import showing
-from .findings import NO_FILE, ForeignFinding, Notebook
+from .findings import NO_FILE, ForeignFinding, Notebook, matters
 from .judging import OTHER_ROWS
 
 PACKAGE = "pylance"
 """The implementation that such a file can be made for."""
 _PLACE = "FINDING: dict[str, Any] = {}"
 _STUB = "from memwal_conformance.exploring.stub import BUCKET, StubStore, name_of\n"
-_LIMIT_S = 120
+_LIMIT_S = 90.0
+"""A file stops trying after a minute."""
+SHOWS = "shows"
+"""Beginning of what is said of a file that shows its finding."""
+OTHER = 3
+"""Exit status of a file that shows something else."""
 
 
 def text_of(found: ForeignFinding, settings: Mapping[str, str]) -> str | None:
@@ -38,6 +44,7 @@ def text_of(found: ForeignFinding, settings: Mapping[str, str]) -> str | None:
     storage = {name.removeprefix("storage."): value for name, value in settings.items() if name.startswith("storage.")}
     about = {
         "sentence": found.sentence,
+        "oracle": found.oracle,
         "life": found.life,
         "plan": {"rules": plan.get("rules", [])},
         "crash": found.crash,
@@ -54,40 +61,69 @@ def _source(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text("utf-8")
 
 
-LOOKED_FOR = ("rows", "structure", "recovery", "machine")
-"""Oracles whose symptoms such a file may see: in rows, generations, manifests, and what a new writer recovers."""
+LOOKED_FOR = ("rows", "answer", "structure", "recovery", "machine", "crash")
+"""Oracles whose symptoms such a file may see: in rows, answers, stored files, and what a new writer recovers."""
+NOT_YET = "not run yet"
+"""Beginning of what is said of a file that the time was not enough for."""
+_LEAST_S = 5.0
+"""In less time the package has hardly started."""
 
 
-def keep(
-    notebook: Notebook, folder: Path, covered: dict[str, Any], settings: Mapping[str, str], version: str | None
-) -> None:
-    """Write ``findings.json``, the logs, and, where they can be made, the files, which are run; see `write`.
+@dataclass(slots=True)
+class Reproductions:
+    """The files of an exploration's findings: each is written and run when its finding comes."""
 
-    All that is known before the files run is written first.
-    """
-    notebook.save(folder, covered)
-    showing.write_logs(notebook.findings, folder)
-    if notebook.implementation == PACKAGE:
-        for found in notebook.findings:
-            found.alone = write(found, folder, settings, version)
-        notebook.save(folder, covered)
+    notebook: Notebook
+    folder: Path
+    settings: Mapping[str, str]
+    """Of the adapter; its storage options are the package's."""
+    version: str | None
+    """Of the package, in an environment of its own; None: the one of this interpreter."""
+
+    def shown(self, found: ForeignFinding, seconds: float) -> None:
+        """Write the file of a finding and run it for so long at most; say in the finding whether it shows it.
+
+        One that is most likely the same matter as another is not run if the file of that one shows it.
+        """
+        if self.notebook.implementation != PACKAGE:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        found.alone = self._written(found)
+        if found.alone.startswith(NOT_YET) and seconds >= _LEAST_S:
+            python = sys.executable if self.version is None else str(versions.interpreter(self.version))
+            found.alone = run(found, self._file(found), python, min(seconds, _LIMIT_S))
+
+    def _written(self, found: ForeignFinding) -> str:
+        text = text_of(found, self.settings)
+        if text is None:
+            return NO_FILE
+        self._file(found).write_text(text, encoding="utf-8")
+        if found.oracle not in LOOKED_FOR:
+            return judged(found, 0, "")
+        (matter,) = (each for each in matters(self.notebook.findings) if found in each)
+        if other := next((each for each in matter if each.alone.startswith(SHOWS)), None):
+            return f"not run: finding {other.number} is most likely the same matter, and its file shows it"
+        return f"{NOT_YET}: its time was over, and `memwal conformance findings reproduce` runs it"
+
+    def _file(self, found: ForeignFinding) -> Path:
+        return self.folder / f"{found.number:02}.py"
+
+    def keep(self, covered: dict[str, Any]) -> None:
+        """Write ``findings.json`` and the logs, and the files that are not there. What is left of others goes."""
+        self.notebook.save(self.folder, covered)
+        showing.write_logs(self.notebook.findings, self.folder)
+        for found in self.notebook.findings:
+            if not found.alone:
+                self.shown(found, 0.0)
+        numbers = {f"{found.number:02}" for found in self.notebook.findings}
+        for file in self.folder.glob("[0-9][0-9].*"):
+            if file.stem not in numbers:
+                file.unlink()
+        self.notebook.save(self.folder, covered)
 
 
-def write(found: ForeignFinding, folder: Path, settings: Mapping[str, str], version: str | None) -> str:
-    """Write the file below ``folder`` and run it; whether it shows the finding, and if not, why.
-
-    ``version``: of the package, in an environment of its own; None: the one of this interpreter.
-    """
-    text = text_of(found, settings)
-    if text is None:
-        return NO_FILE
-    file = folder / f"{found.number:02}.py"
-    file.write_text(text, encoding="utf-8")
-    return run(found, file, sys.executable if version is None else str(versions.interpreter(version)))
-
-
-def run(found: ForeignFinding, file: Path, python: str) -> str:
-    """Run the file of a finding; what it prints is kept beside it.
+def run(found: ForeignFinding, file: Path, python: str, seconds: float = _LIMIT_S) -> str:
+    """Run the file of a finding, for so long at most; what it prints is kept beside it.
 
     The interpreter ignores Python's settings in the environment and the folder of the file: it sees no code of ours.
     """
@@ -96,14 +132,14 @@ def run(found: ForeignFinding, file: Path, python: str) -> str:
             [python, "-I", str(file)],
             capture_output=True,
             text=True,
-            timeout=_LIMIT_S,
+            timeout=seconds,
             check=False,
             env={**os.environ, **NOWHERE},
         )
     except subprocess.TimeoutExpired:
-        return f"does not show it: it did not end in {_LIMIT_S} s"
+        return f"does not show it: it did not end in {seconds:.0f} s"
     file.with_suffix(".txt").write_text(done.stdout + done.stderr, encoding="utf-8")
-    return judged(found.oracle, done.returncode, done.stderr)
+    return judged(found, done.returncode, done.stderr)
 
 
 @contextmanager
@@ -119,17 +155,21 @@ def environment(version: str) -> Iterator[str]:
 def in_fresh_environment(found: ForeignFinding, folder: Path, version: str, python: str) -> str:
     """Run the file that `write` left, and note in the finding what it did, and that the version shows it if it does."""
     said = found.fresh[version] = run(found, folder / f"{found.number:02}.py", python)
-    if said.startswith("shows") and version not in found.versions:
+    if said.startswith(SHOWS) and version not in found.versions:
         found.versions.append(version)
     return said
 
 
-def judged(oracle: str, status: int, errors: str) -> str:
-    """What a run of the file says about a finding of ``oracle``."""
-    if "Traceback" in errors or status not in (0, 1):
+def judged(found: ForeignFinding, status: int, errors: str) -> str:
+    """What a run of its file says about a finding."""
+    if status < 0 and found.oracle == "crash":
+        return f"{SHOWS} it: the process ends by signal {-status}"
+    if "Traceback" in errors or status not in (0, 1, OTHER):
         return f"does not show it: it ended with {(errors.splitlines() or [f'status {status}'])[-1]}"
     if status == 1:
-        return "shows it"
-    if oracle not in LOOKED_FOR:
-        return f"does not show it: it looks for rows, generations and manifests, and this was seen by {oracle}"
+        return f"{SHOWS} it"
+    if status == OTHER:
+        return "does not show it, but something else that is wrong"
+    if found.oracle not in LOOKED_FOR:
+        return f"does not show it: it looks for rows, answers and stored files, and this was seen by {found.oracle}"
     return "does not show it: it tried a few times, and timing differs from that of the gate"

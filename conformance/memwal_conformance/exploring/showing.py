@@ -54,8 +54,8 @@ def _about(found: ForeignFinding, implementation: str) -> Iterator[str]:
         yield CUT
     if found.note:
         yield f"the texts leave it open: {found.note}"
-    if found.alone.startswith("shows"):
-        yield f"shown by {found.number:02}.py alone"
+    if found.has_file:
+        yield f"{found.number:02}.py {found.alone}"
 
 
 def _cut(text: str) -> str:

@@ -70,6 +70,8 @@ def name_of(key: str) -> str:
 class _Handler(BaseHTTPRequestHandler):
     store: StubStore
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    """A reply goes out at once: a body does not wait until the client has confirmed its headers."""
 
     def log_message(self, *_: Any) -> None: ...
 

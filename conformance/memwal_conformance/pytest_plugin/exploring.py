@@ -56,19 +56,21 @@ class ExplorationItem(CaseItem):
                 lives=list(lives.load(self.path).values()),
                 seconds=self.config.getoption("--memwal-explore"),
             )
-            made.run()
+            folder: Path | None = self.config.getoption("--memwal-report")
+            if folder is None:
+                made.run()
+            else:
+                version = self.config.getoption("--native-version")
+                place = folder / f"{EXPLORATION}-{self.revision}"
+                files = reproducing.Reproductions(made.notebook, place, harness.settings, version)
+                made.found = files.shown
+                made.run()
+                files.keep(made.covered)
         except BROKEN as error:
             return self.verdict(Verdict.HARNESS_ERROR, str(error))
         finally:
             harness.close()
-        self._keep(made)
         return self._result(made, session.levels[self.revision])
-
-    def _keep(self, made: ForeignExploration) -> None:
-        folder: Path | None = self.config.getoption("--memwal-report")
-        if folder is not None:
-            place, settings = folder / f"{EXPLORATION}-{self.revision}", made.harnesses[0].settings
-            reproducing.keep(made.notebook, place, made.covered, settings, self.config.getoption("--native-version"))
 
     def _result(self, made: ForeignExploration, levels: dict[str, str]) -> CaseResult:
         noted = made.notebook.findings

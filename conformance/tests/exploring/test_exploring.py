@@ -13,11 +13,12 @@ from memwal.errors import InvalidArgument
 from memwal_conformance.adapters.harness import REFERENCE, Harness
 from memwal_conformance.adapters.process import AdapterProcess
 from memwal_conformance.exploring import findings, lives, living, orders, plans, reproducing, showing, starting
-from memwal_conformance.exploring.explorer import ForeignExploration, _Shown
+from memwal_conformance.exploring.explorer import ForeignExploration
 from memwal_conformance.exploring.judging import Recoverer, Symptom, look_of, of_run
 from memwal_conformance.exploring.lives import ForeignLife
 from memwal_conformance.exploring.orders import InOrder, Touched
 from memwal_conformance.exploring.plans import Plan, crash_states
+from memwal_conformance.exploring.shrinking import ShownRun
 from memwal_conformance.gate import Address, Do, FaultRule, LogEntry, RequestFate
 from memwal_conformance.protocol import AdapterError, Hello
 
@@ -63,7 +64,9 @@ def test_an_implementation_that_halves_puts_is_found_and_the_finding_is_kept(exp
     found.notebook.save(tmp_path, found.covered)
     whole = findings.load(tmp_path)
     assert whole["implementation"] == "broken (halves_puts)"
-    assert [(each.key, each.told, len(each.log)) for each in whole["findings"]] == [(one.key, one.told, len(one.log))]
+    assert [(each.words, each.told, len(each.log)) for each in whole["findings"]] == [
+        (one.words, one.told, len(one.log))
+    ]
     assert whole["findings"][0].decoded[0].startswith("manifest/@")
     text = showing.shown(one, whole, tmp_path)
     assert "w put: done" in text
@@ -244,14 +247,17 @@ def test_a_finding_without_an_order_becomes_one_file_that_needs_none_of_our_code
             "hang",
             0,
             "",
-            "does not show it: it looks for rows, generations and manifests, and this was seen by hang",
+            "does not show it: it looks for rows, answers and stored files, and this was seen by hang",
         ),
+        ("rows", 3, "", "does not show it, but something else that is wrong"),
+        ("crash", -6, "", "shows it: the process ends by signal 6"),
         ("rows", 1, "Traceback\nKeyError: 'x'\n", "does not show it: it ended with KeyError: 'x'"),
         ("rows", -9, "", "does not show it: it ended with status -9"),
     ],
 )
 def test_a_finding_says_why_its_file_does_not_show_it(oracle: str, status: int, errors: str, says: str) -> None:
-    assert reproducing.judged(oracle, status, errors) == says
+    found: Any = SimpleNamespace(oracle=oracle)
+    assert reproducing.judged(found, status, errors) == says
 
 
 @pytest.mark.parametrize("text", ["", "[]", json.dumps({"format": 99})])
@@ -259,24 +265,6 @@ def test_what_is_no_findings_file_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / findings.FILE).write_text(text, "utf-8")
     with pytest.raises(InvalidArgument, match=r"findings\.json"):
         findings.load(tmp_path)
-
-
-def test_a_smaller_life_must_show_the_symptom_twice_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    head, runs = SimpleNamespace(words="a row is missing"), []
-
-    def lucky(self: object, *given: object) -> object:
-        *_, life, _until, _ends = given
-        assert isinstance(life, ForeignLife)
-        runs.append(life)
-        shows = len(life.steps) == len(SHORT.steps) or runs.count(life) == 1
-        return _Shown(SimpleNamespace(life=life), [head] if shows else [], 1, 0, None)
-
-    monkeypatch.setattr(ForeignExploration, "_shown", lucky)
-    monkeypatch.setattr(ForeignExploration, "__post_init__", lambda self: None)
-    made = ForeignExploration(harnesses=[], revision="B", lives=[], seconds=0)
-    made._until = made._smaller_s = float("inf")
-    small = made._smaller(None, SimpleNamespace(life=SHORT), None, plans.ALONE, head)  # type: ignore[arg-type]
-    assert (small.lived.life, small.cut) == (SHORT, False)
 
 
 @pytest.fixture
@@ -315,7 +303,7 @@ def test_what_cannot_be_seen_again_in_time_is_no_finding_and_is_said(monkeypatch
     made = ForeignExploration(harnesses=[harness], revision="B", lives=[SHORT], seconds=60, say=said.append)
     harness.close()
     head = Symptom(oracle="rows", words="a row is missing", detail="row 7 is missing", clauses=(), order=0)
-    shown = _Shown(SimpleNamespace(life=SHORT), [head], 1, 0, None)
+    shown = ShownRun(plans.ALONE, SimpleNamespace(life=SHORT), [head])  # type: ignore[arg-type]
     monkeypatch.setattr(ForeignExploration, "_shown", lambda *_: dataclasses.replace(shown, symptoms=[], cut=True))
     made._noted(None, made.jobs[0], None, plans.ALONE, shown)  # type: ignore[arg-type]
     assert (made.notebook.findings, made.unconfirmed) == ([], 1)

@@ -67,6 +67,7 @@ def test_a_file_that_runs_alone_sees_a_repeated_manifest_and_no_other() -> None:
         "version": 3,
         "epoch": 2,
         "replay_after": 4,
+        "current": 2,
         "generations": [(1, "abcd0001_gen_1")],
     }
 

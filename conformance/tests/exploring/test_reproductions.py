@@ -1,0 +1,133 @@
+"""Files that show findings without our code: when they run, for how long, and what is said of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from memwal_conformance.exploring import findings, reproducing, showing, stub
+from memwal_conformance.exploring.findings import ForeignFinding, Notebook
+from memwal_conformance.exploring.reproducing import NOT_YET, Reproductions
+
+BASE: dict[str, Any] = {
+    "oracle": "rows",
+    "hit": "no fault",
+    "severity": "critical",
+    "clauses": [],
+    "note": None,
+    "sentence": "It is.",
+    "detail": "",
+    "where": "",
+    "life": {"name": "a", "steps": "w put"},
+    "plan": {"words": "no fault"},
+    "crash": -1,
+    "told": [],
+    "log": [],
+}
+
+
+def finding(number: int, words: str, **more: Any) -> ForeignFinding:
+    return ForeignFinding(number=number, words=words, **{**BASE, **more})
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reproductions:
+    """Of an exploration of the package; a file is one line that ends as the sentence of its finding says."""
+    monkeypatch.setattr(reproducing, "text_of", lambda found, _: f"raise SystemExit({found.sentence})")
+    return Reproductions(Notebook(reproducing.PACKAGE, "1.0", "R"), tmp_path / "out", {}, None)
+
+
+def test_a_file_runs_when_its_finding_comes_and_one_of_the_same_matter_does_not(files: Reproductions) -> None:
+    first, second, other = finding(1, "a row", sentence="1"), finding(2, "a row"), finding(3, "a key", sentence="0")
+    for each in (first, second, other):
+        files.notebook.findings.append(each)
+        files.shown(each, 60.0)
+    assert first.alone == "shows it"
+    assert second.alone == "not run: finding 1 is most likely the same matter, and its file shows it"
+    assert other.alone.startswith("does not show it: it tried a few times")
+    assert sorted(file.name for file in files.folder.iterdir()) == ["01.py", "01.txt", "02.py", "03.py", "03.txt"]
+    assert [line for line in showing.listed([first], "x") if "01.py shows it" in line]
+
+
+def test_a_file_that_there_is_no_time_for_is_written_and_the_finding_says_so(files: Reproductions) -> None:
+    late, order = finding(1, "a row", sentence="1"), finding(2, "a key")
+    hung = finding(3, "it hangs", oracle="hang", sentence="1")
+    files.notebook.findings += [late, order, hung]
+    files.shown(late, 1.0)
+    assert late.alone.startswith(NOT_YET)
+    files.shown(hung, 60.0)
+    assert hung.alone.endswith("this was seen by hang")
+    (files.folder / "09.py").touch()  # of an exploration before
+    files.keep({})
+    assert [each.alone[: len(NOT_YET)] for each in findings.load(files.folder)["findings"][:2]] == [NOT_YET, NOT_YET]
+    assert not (files.folder / "09.py").exists()
+    assert (files.folder / "02.py").exists()
+
+
+def test_a_file_has_no_more_time_than_it_is_given(files: Reproductions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproducing, "_LEAST_S", 0.0)
+    monkeypatch.setattr(reproducing, "text_of", lambda *_: "import time\ntime.sleep(60)")
+    slow = finding(1, "a row")
+    files.notebook.findings.append(slow)
+    files.shown(slow, 0.1)
+    assert slow.alone == "does not show it: it did not end in 0 s"
+
+
+def test_of_another_implementation_there_are_no_files(files: Reproductions) -> None:
+    files.notebook.implementation = "other"
+    found = finding(1, "a row")
+    files.notebook.findings.append(found)
+    files.shown(found, 60.0)
+    files.keep({})
+    assert (found.alone, [file.name for file in files.folder.iterdir() if file.suffix == ".py"]) == ("", [])
+
+
+def test_a_reply_of_the_small_store_does_not_wait_for_a_confirmation(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = []
+    serve = stub._Handler.serve
+
+    def noted(handler: stub._Handler) -> None:
+        options.append(handler.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        serve(handler)
+
+    monkeypatch.setattr(stub._Handler, "do_GET", noted)
+    store = stub.StubStore({"t/a": b"1"}, [], {})
+    host, port = store.server.server_address[:2]
+    with socket.create_connection((str(host), port), timeout=20) as client:
+        client.sendall(b"GET /memwal/t/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        whole = b"".join(iter(lambda: client.recv(4096), b""))
+    store.server.shutdown()
+    store.server.server_close()
+    assert whole.startswith(b"HTTP/1.1 200")
+    assert [bool(each) for each in options] == [True]
+
+
+EVERYTHING = (
+    "w put, w again, w replace, w twice, w flush, w delete, w scan, w fill, p base, p update, p remove, w index, "
+    "w close, w merge, w compact, w scan, w ask"
+)
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_the_package_lives_through_every_operation_of_lives(
+    indexed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = pytest.importorskip("memwal_conformance.exploring.alone")
+    about = {"sentence": "", "oracle": "rows", "crash": -1, "plan": {}, "storage": {}}
+    life = {"steps": EVERYTHING, "memtable_rows": 8, "indexed": indexed}
+    monkeypatch.setattr(alone, "FINDING", about | {"life": life})
+    monkeypatch.setattr(alone, "FIRST", range(100_000, 100_008 if indexed else 100_002))
+    for name in ("ENDPOINT", "REGION", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "ALLOW_HTTP"):
+        monkeypatch.setenv(f"AWS_{name}", "")  # what the file sets is as it was at the end
+    alone.shows(1)
+    said = capsys.readouterr().out.splitlines()
+    steps = EVERYTHING.split(", ")
+    assert [line for line in said if line in [f"{step}: done" for step in steps]] == [f"{step}: done" for step in steps]
+
+
+def test_a_finding_keeps_what_came_of_its_file() -> None:
+    found = finding(1, "a row", alone=f"{NOT_YET}: its time was over")
+    assert ForeignFinding(**dataclasses.asdict(found)).has_file
