@@ -35,6 +35,9 @@ ErrorKind = Literal[
     "internal",
 ]
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
+TELLING: frozenset[ErrorKind] = frozenset({"fenced", "conflict", "not_found", "already_exists", "corrupt"})
+"""Kinds that say which rule of the protocol stopped a message. By the others, which are of the store, of the call or of
+the process, no clause is broken where they were not due."""
 
 ROLES = ("writer", "reader", "merger", "index_builder", "collector")
 """Claiming a role in ``hello`` means answering all its messages."""

@@ -20,6 +20,7 @@ class Verdict(StrEnum):
     WARN = "WARN"
     UNSUPPORTED = "UNSUPPORTED"
     INCONCLUSIVE = "INCONCLUSIVE"
+    REFUSED = "REFUSED"
     FAIL = "FAIL"
     HANG = "HANG"
     CRASH = "CRASH"
@@ -32,6 +33,7 @@ MEANING = {
     Verdict.WARN: "a SHOULD clause is broken",
     Verdict.UNSUPPORTED: "the implementation does not claim what the case needs",
     Verdict.INCONCLUSIVE: "the case did not show what it is about",
+    Verdict.REFUSED: "a message ended in an error that was not due there, and no clause is broken by that alone",
     Verdict.FAIL: "a MUST clause is broken",
     Verdict.HANG: "a message was never answered; behind the gate the text says how many requests were sent meanwhile",
     Verdict.CRASH: "the adapter ended without being asked to",
@@ -42,7 +44,7 @@ MEANING = {
 EXPLORATION = "exploration"
 """Area of a case that explores, and the beginning of the name of the folder where its findings are."""
 
-FAILING = frozenset({Verdict.INCONCLUSIVE, Verdict.FAIL, Verdict.HANG, Verdict.CRASH, Verdict.HARNESS_ERROR})
+FAILING = frozenset(list(Verdict)[list(Verdict).index(Verdict.INCONCLUSIVE) :])
 """Verdicts that fail the test run. UNSUPPORTED is a skip; the others pass."""
 
 BY_LEVEL = {"MUST": Verdict.FAIL, "SHOULD": Verdict.WARN, "MAY": Verdict.OBSERVED}
@@ -54,6 +56,7 @@ class Finding:
     """One expectation that was looked at."""
 
     clauses: tuple[str, ...]
+    """What it is about; none for a refusal that says nothing of any."""
     broken: str | None
     """What was seen instead of what was expected; None if the expectation held."""
     ambiguity: str | None = None
@@ -107,6 +110,8 @@ def level_of(finding: Finding, levels: Mapping[str, str]) -> Verdict:
         return Verdict.INCONCLUSIVE
     if finding.ambiguity is not None:
         return Verdict.OBSERVED
+    if not finding.clauses:
+        return Verdict.REFUSED
     return max((BY_LEVEL[levels[clause]] for clause in finding.clauses), key=list(Verdict).index)
 
 

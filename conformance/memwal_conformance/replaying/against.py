@@ -36,6 +36,7 @@ _STATUS = {
     Verdict.PASS: PASSED,
     Verdict.OBSERVED: PASSED,
     Verdict.WARN: PASSED,
+    Verdict.REFUSED: FAILED,
     Verdict.FAIL: FAILED,
     Verdict.CRASH: FAILED,
 }

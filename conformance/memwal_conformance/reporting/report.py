@@ -10,9 +10,9 @@ from typing import Any
 
 from ..protocol import ROLES, Hello
 from ..registry.levels import notes_of, words
-from ..verdicts import BY_LEVEL, CaseResult, Finding, Verdict, level_of, merged
+from ..verdicts import BY_LEVEL, FAILING, CaseResult, Finding, Verdict, level_of, merged
 
-UNSETTLED = (Verdict.UNSUPPORTED, Verdict.INCONCLUSIVE, Verdict.HANG, Verdict.CRASH, Verdict.HARNESS_ERROR)
+UNSETTLED = (Verdict.UNSUPPORTED, *sorted(FAILING - {Verdict.FAIL}, key=list(Verdict).index))
 """Verdicts that a case gives to all of its clauses, whatever single findings say."""
 NOT_IN_SUMMARY = ("steps", "requests", "scenario")
 """Parts of a result that are in ``run.jsonl`` and the page, not in ``summary.json``."""
@@ -43,7 +43,7 @@ class Tally:
     @property
     def conforms(self) -> bool | None:
         """True: shown. False: refuted. None: neither, as where no role was tested."""
-        if self.broken or self.verdicts[Verdict.FAIL] or self.verdicts[Verdict.CRASH]:
+        if self.broken or any(self.verdicts[v] for v in (Verdict.FAIL, Verdict.REFUSED, Verdict.CRASH)):
             return False
         unsettled = sum(self.verdicts[v] for v in (Verdict.INCONCLUSIVE, Verdict.HANG, Verdict.HARNESS_ERROR))
         shown = self.acts and len(self.held) == len(self.must) > 0 and not unsettled and self.ran == self.total
@@ -53,8 +53,8 @@ class Tally:
 def tally(revision: str, results: Sequence[CaseResult], levels: Mapping[str, str], total: int) -> Tally:
     """Add up the cases of one revision.
 
-    A clause holds if some finding showed it and none broke it. Clauses of a crashed case count as not held, those of
-    an unsettled one as not held unless another case settled them; unsupported cases count for nothing.
+    A clause holds if some finding showed it and none broke it. Clauses of an unsettled case count as not held unless
+    another case settled them; unsupported cases count for nothing.
     """
     held: set[str] = set()
     lost: set[str] = set()
@@ -63,8 +63,6 @@ def tally(revision: str, results: Sequence[CaseResult], levels: Mapping[str, str
         if result.verdict is Verdict.UNSUPPORTED:
             continue
         looked_at |= set(result.clauses)
-        if result.verdict is Verdict.CRASH:
-            lost |= set(result.clauses)
         settled = result.verdict not in UNSETTLED
         for finding in result.findings:
             looked_at |= set(finding.clauses)
@@ -124,6 +122,7 @@ ASKED = {
 COUNTED = {
     Verdict.OBSERVED: "observed",
     Verdict.UNSUPPORTED: "unsupported",
+    Verdict.REFUSED: "refused",
     Verdict.HANG: "never answered",
     Verdict.CRASH: "crashed",
 }

@@ -16,7 +16,7 @@ from memwal_sim.store import Contents
 
 from ..adapters.aided import HelperRefused
 from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
-from ..protocol import AdapterError, Json, ProtocolViolation
+from ..protocol import TELLING, AdapterError, Json, ProtocolViolation
 from ..vectors import BadCase
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
 from . import checks, ending, machine, remembering
@@ -194,7 +194,7 @@ class ScenarioRun:
     def _answered(self, sent: SentMessage) -> None:
         """Wait for the answer to a message, and hold it against the step that sent it."""
         step, name, message = sent.step, sent.actor, sent.step["send"]
-        clauses = tuple(step.get("clauses", ()))
+        clauses = tuple(step.get("clauses", self.scenario.clauses if "fails" in step else ()))
         try:
             with self._counting(name, sent.call.logged if sent.call is not None else 0):
                 answer = sent.call.result() if sent.call is not None else self.actors[name].call(message, sent.params)
@@ -257,24 +257,24 @@ class ScenarioRun:
         clauses = tuple(step.get("clauses", ()))
         self._remember(name, sent.params, message, error.kind)
         self.log.append(f"{name} {message}: {error}")
-        if error.kind == "internal":
-            self.unmapped.append(error.native)
+        self.unmapped += [error.native] if error.kind == "internal" else []
         allowed: list[str] = step.get("fails") or step.get("may_fail") or []
         if error.kind in allowed or (error.kind == "internal" and not STOPPED.isdisjoint(allowed)):
-            self.findings.append(Finding(clauses=clauses or self.scenario.clauses, broken=None))
+            self.findings.append(Finding(clauses=clauses, broken=None))
             return
         expected = f"expected {' or '.join(step['fails'])}" if "fails" in step else "expected success"
         if isinstance(error, HelperRefused):
             self.witness(f"{name}'s {message} ended in {error}")
             raise Stop from None
         explained = error.kind in step.get("ambiguity", {}).get("fails", ())
-        self._found(step, clauses, f"{name}'s {message} ended in {error}, {expected}", explained=explained)
+        told = clauses if explained or error.kind in TELLING else ()
+        self._found(step, told, f"{name}'s {message} ended in {error}, {expected}", explained=explained)
         if not explained:
             raise Stop from None
 
     def _found(self, step: Json, clauses: tuple[str, ...], broken: str, *, explained: bool) -> None:
         note = step["ambiguity"]["note"] if explained else None  # the outcome that the note names, and no other
-        self.findings.append(Finding(clauses=clauses or self.scenario.clauses, broken=broken, ambiguity=note))
+        self.findings.append(Finding(clauses=clauses, broken=broken, ambiguity=note))
 
     def _remember(self, actor: str, params: Json, message: str, error: str | None) -> None:
         remembering.remember(self.context, actor, message, params, error, self.claims)
@@ -381,8 +381,8 @@ def result(running: ScenarioRun, levels: dict[str, str], case: str, broken: tupl
     lines: list[str] = [broken[1]] if broken is not None else []
     for finding, verdict in zip(running.findings, verdicts, strict=True):
         if verdict is not Verdict.PASS:
-            cited = ", ".join(finding.clauses) or "witness"
-            lines.append(f"{verdict} [{cited}] {finding.broken}")
+            cited = "witness" if finding.witness else ", ".join(finding.clauses)
+            lines.append(f"{verdict}{f' [{cited}]' if cited else ''} {finding.broken}")
     if lines:
         lines += ["steps:", *(f"  {line}" for line in running.log)]
     scenario = running.scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from memwal_conformance.protocol import AdapterError, Hello, Json
+from memwal_conformance.protocol import TELLING, AdapterError, Hello, Json
 from memwal_conformance.verdicts import Finding
 
 from . import objects, tables
@@ -46,22 +46,22 @@ def run(vector: Vector, direction: str, call: Call, served: tables.Served = tabl
     A note of the vector covers the outcomes that it names, which are asked for then; any other answer is wrong.
     ``served``: where a vector's table is copied to.
     """
-    broken = _asked(vector, direction, call, served)
+    broken, clauses = _asked(vector, direction, call, served)
     note = None
     if broken is not None:
         others = [replace(vector, **outcome) for outcome in vector.outcomes]
         open_to = [other for other in others if direction not in tables.DIRECTIONS or direction in other.expected]
-        if any(_asked(other, direction, call, served) is None for other in open_to):
+        if any(_asked(other, direction, call, served)[0] is None for other in open_to):
             note = vector.ambiguity
     chosen = vector.chosen if broken is None else None
-    return Finding(clauses=vector.clauses, broken=broken, ambiguity=note, chosen=chosen)
+    return Finding(clauses=clauses, broken=broken, ambiguity=note, chosen=chosen)
 
 
-def _asked(vector: Vector, direction: str, call: Call, served: tables.Served) -> str | None:
+def _asked(vector: Vector, direction: str, call: Call, served: tables.Served) -> tuple[str | None, tuple[str, ...]]:
+    """What is wrong, and the clauses that it is about: none where an error was not due and says nothing of them."""
     try:
         if direction in tables.DIRECTIONS:
-            return tables.ask(vector, direction, call, served)
-        broken: str | None = objects.DIRECTIONS[direction](vector, call)
+            return tables.ask(vector, direction, call, served), vector.clauses
+        return objects.DIRECTIONS[direction](vector, call), vector.clauses
     except AdapterError as error:
-        return f"refused: {error}"
-    return broken
+        return f"refused: {error}", vector.clauses if error.kind in TELLING else ()

@@ -171,6 +171,7 @@ def test_when_the_smoke_stage_fails_nothing_else_of_the_revision_is_judged(tmp_p
         (Finding(clauses=("WAL-016", "WAL-001"), broken="x"), Verdict.FAIL),
         (Finding(clauses=("WAL-001",), broken="x", ambiguity="AMB-24"), Verdict.OBSERVED),
         (Finding(clauses=(), broken="x", witness=True), Verdict.INCONCLUSIVE),
+        (Finding(clauses=(), broken="x"), Verdict.REFUSED),
         (Finding(clauses=(), broken=None, witness=True), Verdict.PASS),
     ],
 )
@@ -181,6 +182,7 @@ def test_a_finding_weighs_as_much_as_its_heaviest_clause(finding: Finding, verdi
 def test_the_most_severe_verdict_of_a_case_counts() -> None:
     assert merged([Verdict.PASS, Verdict.WARN, Verdict.INCONCLUSIVE]) is Verdict.INCONCLUSIVE
     assert merged([Verdict.FAIL, Verdict.INCONCLUSIVE]) is Verdict.FAIL
+    assert merged([Verdict.INCONCLUSIVE, Verdict.REFUSED, Verdict.FAIL]) is Verdict.FAIL
     assert merged([]) is Verdict.PASS
 
 
@@ -199,6 +201,7 @@ def result(verdict: Verdict, *findings: Finding, clauses: tuple[str, ...] = ()) 
 
 
 HELD, BROKEN = Finding(clauses=("WAL-001",), broken=None), Finding(clauses=("WAL-001",), broken="x")
+REFUSED = Finding(clauses=(), broken="x")
 
 
 def test_a_failing_case_that_passes_when_run_again_is_inconclusive() -> None:
@@ -220,7 +223,9 @@ def test_a_failing_case_that_passes_when_run_again_is_inconclusive() -> None:
         ),
         ([result(Verdict.PASS, HELD), result(Verdict.FAIL, BROKEN)], False, "does not conform .* 0 of 1 MUST.*WAL-001"),
         ([result(Verdict.CRASH, clauses=("FENCE-001",))], False, "does not conform .* 0 of 1 MUST.* 1 crashed"),
-        ([result(Verdict.PASS, HELD), result(Verdict.CRASH, clauses=("WAL-001",))], False, "0 of 1 MUST.*: WAL-001"),
+        ([result(Verdict.PASS, HELD), result(Verdict.CRASH, clauses=("WAL-001",))], False, "1 of 1 MUST.* 1 crashed$"),
+        ([result(Verdict.REFUSED, REFUSED, clauses=("WAL-001",))], False, "does not .* 0 of 1 MUST.* 1 refused$"),
+        ([result(Verdict.PASS, HELD), result(Verdict.REFUSED, REFUSED)], False, "does not .* 1 of 1 MUST.* 1 refused$"),
         ([result(Verdict.PASS, HELD), result(Verdict.UNSUPPORTED, clauses=("FENCE-001",))], True, "1 of 1 MUST"),
         (
             [result(Verdict.PASS, HELD), result(Verdict.INCONCLUSIVE)],

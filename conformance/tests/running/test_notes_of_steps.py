@@ -73,7 +73,7 @@ def test_a_message_that_succeeds_is_observed_where_its_note_says_so(
 
 @pytest.mark.parametrize(("kind", "verdict"), [("not_found", Verdict.OBSERVED), ("conflict", Verdict.FAIL)])
 def test_an_error_is_observed_where_its_note_names_the_kind(kind: str, verdict: Verdict, cases: CaseRunner) -> None:
-    nowhere = {"actor": "two", "send": "merge.run", "with": {"table": "/nowhere/at/all"}}
+    nowhere = {"actor": "two", "send": "merge.run", "with": {"table": "/nowhere/at/all"}, "clauses": ["MERGE-001"]}
     assert run(cases, {**nowhere, "fails": ["storage"], "ambiguity": {"note": "AMB-24", "fails": [kind]}}) is verdict
 
 
@@ -108,6 +108,9 @@ HALF: Json = {"wal": {**ENTRY["wal"], "rows": {**ENTRY["wal"]["rows"], "rows": E
         ("B/invalid/wal_without_end_mark", AdapterError("fenced", "?"), Verdict.FAIL),
         ("B/wal/no_rows", AdapterError("corrupt", "empty"), Verdict.OBSERVED),
         ("B/wal/no_rows", ENTRY, Verdict.FAIL),
+        ("B/wal/no_rows", AdapterError("storage", "503"), Verdict.REFUSED),
+        ("B/wal/two_batches", AdapterError("corrupt", "no"), Verdict.FAIL),
+        ("B/wal/two_batches", AdapterError("internal", "no"), Verdict.REFUSED),
     ],
 )
 def test_a_vector_is_observed_for_the_outcomes_that_its_note_explains_only(

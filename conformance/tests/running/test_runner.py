@@ -139,20 +139,38 @@ def failing(error: Exception) -> type[Model]:
     return Failing
 
 
-def test_an_error_that_nobody_expected_breaks_what_the_scenario_is_about(tmp_path: Path) -> None:
+def test_an_error_that_was_not_due_is_refused_and_blames_no_clause_of_the_case(tmp_path: Path) -> None:
     result = run(tmp_path, put([[1, "a"]]), *SCAN, kind=failing(AdapterError("internal", "NullPointerException")))
-    assert result.verdict is Verdict.FAIL
-    assert "FAIL [WAL-001] one's writer.put ended in internal: NullPointerException, expected success" in result.text
+    assert result.verdict is Verdict.REFUSED
+    assert "REFUSED one's writer.put ended in internal: NullPointerException, expected success" in result.text
     assert "the steps behind it were not run" in result.text
     assert result.unmapped == ("NullPointerException",)
+    assert [clause for finding in result.findings for clause in finding.clauses] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "blamed"),
+    [
+        *((kind, ["FENCE-017"]) for kind in ("fenced", "conflict", "not_found", "already_exists", "corrupt")),
+        *((kind, []) for kind in ("storage", "cancelled", "internal", "invalid_argument")),
+    ],
+)
+def test_a_step_that_says_what_its_success_shows_is_broken_by_an_error_of_the_protocol_only(
+    kind: Any, blamed: list[str], tmp_path: Path
+) -> None:
+    result = run(tmp_path, put([[1, "a"]], clauses=["FENCE-017"]), *SCAN, kind=failing(AdapterError(kind, "no")))
+    assert result.verdict is (Verdict.FAIL if blamed else Verdict.REFUSED)
+    assert [clause for finding in result.findings for clause in finding.clauses] == blamed
 
 
 def test_an_expected_error_holds_and_another_kind_does_not(tmp_path: Path) -> None:
     step = put([[1, "a"]], fails=["fenced"], clauses=["FENCE-017"])
     assert run(tmp_path, step, *SCAN, kind=failing(AdapterError("fenced", "gone"))).verdict is Verdict.PASS
     other = run(tmp_path, step, *SCAN, kind=failing(AdapterError("storage", "503")))
-    assert other.verdict is Verdict.FAIL
-    assert "FAIL [FENCE-017] one's writer.put ended in storage: 503, expected fenced" in other.text
+    assert other.verdict is Verdict.REFUSED
+    assert "REFUSED one's writer.put ended in storage: 503, expected fenced" in other.text
+    wrong = run(tmp_path, step, *SCAN, kind=failing(AdapterError("conflict", "another")))
+    assert "FAIL [FENCE-017] one's writer.put ended in conflict: another, expected fenced" in wrong.text
 
 
 def test_success_where_an_error_was_expected_breaks_the_step_and_the_scenario_goes_on(tmp_path: Path) -> None:
@@ -169,7 +187,7 @@ def test_success_where_the_text_leaves_the_answer_open_is_observed(tmp_path: Pat
 
 def test_an_error_of_a_kind_that_no_note_names_breaks_the_clause(tmp_path: Path) -> None:
     step = put([[1, "a"]], fails=["fenced"], clauses=["FENCE-017"], ambiguity={"note": "AMB-24", "succeeds": True})
-    assert run(tmp_path, step, *SCAN, kind=failing(AdapterError("storage", "503"))).verdict is Verdict.FAIL
+    assert run(tmp_path, step, *SCAN, kind=failing(AdapterError("conflict", "another"))).verdict is Verdict.FAIL
 
 
 def test_a_failed_write_may_be_there_but_an_invalid_one_may_not(tmp_path: Path) -> None:
@@ -328,8 +346,8 @@ def test_steps_of_other_revisions_are_left_out(tmp_path: Path) -> None:
     [
         ({"may_fail": ["fenced", "storage"]}, Verdict.PASS),
         ({"fails": ["fenced"]}, Verdict.PASS),
-        ({"fails": ["invalid_argument"]}, Verdict.FAIL),
-        ({}, Verdict.FAIL),
+        ({"fails": ["invalid_argument"]}, Verdict.REFUSED),
+        ({}, Verdict.REFUSED),
     ],
 )
 def test_an_error_without_a_kind_is_a_stop_where_a_stop_is_allowed(
