@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import vectors
-from ..adapters.harness import Harness
+from ..adapters.harness import Harness, players
 from ..places import SUITE
 from ..registry.levels import levels_of
 from ..registry.texts import entries
@@ -78,9 +78,12 @@ def deviations(file: Path = FILE) -> dict[str, Deviation]:
 def judged(
     case: str, command: Sequence[str], folder: Path, settings: dict[str, str]
 ) -> tuple[Verdict, tuple[Finding, ...]]:
-    """Verdict and findings of one case for an adapter, in processes of its own."""
+    """Verdict and findings of one case for an adapter, in processes of its own.
+
+    The suite plays the roles that it does not claim: a message that is not answered says nothing of a deviation.
+    """
     file, _, what = case.partition("::")
-    harness = Harness(command=tuple(command), limit_s=LIMIT_S, settings=settings)
+    harness = Harness(command=tuple(command), limit_s=LIMIT_S, settings=settings, roles_by=players("suite"))
     harness.hello()
     try:
         if file.startswith("vectors/"):
