@@ -15,7 +15,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:  # an adapter is checked by the suite, and does not load this
-    from jsonschema import Draft202012Validator
+    from jsonschema_rs import Draft202012Validator, Registry
 
 VERSION = "1"
 """Version of the protocol, answered by ``hello``."""
@@ -109,17 +109,17 @@ def roles_of(sent: Iterable[str]) -> tuple[str, ...]:
 @functools.cache
 def validator(reference: str) -> Draft202012Validator:
     """Validator of one definition, such as ``urn:memwal:writer.put#/$defs/params``."""
-    from jsonschema import Draft202012Validator
+    from jsonschema_rs import Draft202012Validator
 
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$ref": reference}
     return Draft202012Validator(schema, registry=_registry())
 
 
 @functools.cache
-def _registry() -> Any:
-    from referencing import Registry, Resource
+def _registry() -> Registry:
+    from jsonschema_rs import Registry
 
-    return Registry().with_resources([(schema["$id"], Resource.from_contents(schema)) for schema in _files().values()])
+    return Registry([(schema["$id"], schema) for schema in _files().values()])
 
 
 def schema_file(title: str) -> Json:
@@ -129,16 +129,13 @@ def schema_file(title: str) -> Json:
 
 def problem(reference: str, value: object) -> str | None:
     """Why ``value`` does not match the definition: the place and the reason, in one line; None if it does."""
-    from jsonschema.exceptions import best_match
+    from memwal.codec import json_schema
 
-    try:
-        error = best_match(validator(reference).iter_errors(value))
-    except RecursionError:
-        return "$: nested too deep"
-    if error is None:
+    found = json_schema.problem(validator(reference), value)
+    if found is None:
         return None
-    text = error.message if len(error.message) <= 300 else error.message[:300] + "…"
-    return f"{error.json_path}: {text}"
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in found.path)
+    return f"${place}: {found.reason if len(found.reason) <= 300 else found.reason[:300] + '…'}"
 
 
 def check(message: str, part: Part, value: object) -> None:

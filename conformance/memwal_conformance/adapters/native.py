@@ -1,6 +1,6 @@
 """The released native package behind the adapter protocol: ``python -m memwal_conformance.adapters.native``.
 
-Runs under any interpreter that has ``pylance`` 7.0.0 or later, ``pyarrow`` and ``jsonschema``. What the package can do
+Runs under any interpreter that has ``pylance`` 7.0.0 or later, and ``pyarrow``. What the package can do
 is found out from its attributes, never from its version. It is given what its own documentation tells a caller to give,
 and nothing better. What it has no call for is not claimed; the exceptions are named in `HELPED`, which ``hello`` tells
 and the report shows.

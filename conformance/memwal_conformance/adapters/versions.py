@@ -37,19 +37,19 @@ def interpreter(version: str) -> Path:
     """
     folder = cache_folder() / _checked(version)
     if not (folder / _MARK).exists():
-        install(version, folder, "jsonschema")
+        install(version, folder)
         (folder / _MARK).touch()  # last: an installation that was cut short is begun again
     return _python(folder)
 
 
-def install(version: str, folder: Path, *more: str) -> Path:
-    """Make a new environment in ``folder`` that has ``pylance`` of that version and ``more``; its interpreter.
+def install(version: str, folder: Path) -> Path:
+    """Make a new environment in ``folder`` that has ``pylance`` of that version; its interpreter.
 
     Raises `NotInstalled`.
     """
     wanted = f"pylance=={_checked(version)}"
     _run(version, [sys.executable, "-m", "venv", "--clear", str(folder)])
-    _run(version, [str(_python(folder)), "-m", "pip", "install", "--quiet", wanted, *more])
+    _run(version, [str(_python(folder)), "-m", "pip", "install", "--quiet", wanted])
     return _python(folder)
 
 

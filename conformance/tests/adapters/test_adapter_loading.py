@@ -37,4 +37,4 @@ def test_the_reference_serves_a_table_without_frames_without_the_gate_and_withou
     assert [set(each) for each in replies] == [{"id", "result"}] * 3, replies
     loaded = set(done.stderr.split())
     assert "lance.file" in loaded
-    assert loaded & {"lance.dataset", "pandas", "jsonschema", "memwal_conformance.gate.server"} == set()
+    assert loaded & {"lance.dataset", "pandas", "jsonschema_rs", "memwal_conformance.gate.server"} == set()

@@ -237,7 +237,7 @@ def test_a_check_names_the_vectors_whose_answers_break_the_protocol_and_goes_on(
     status, told = checked(ready(PYTHON, copy, tmp_path), "--revision", "B")
     assert status == 1
     lines = told.splitlines()
-    refused = "the schema refuses the result of eval.encode at $.data: None is not of type 'string'"
+    refused = 'the schema refuses the result of eval.encode at $.data: null is not of type "string"'
     assert f"HARNESS_ERROR B/hint/hint encode [MANIFEST-026]: {refused}" in lines
     ended = "the adapter ended (exit status 1) during eval.hash"
     assert any(line.startswith("CRASH B/hash/several_columns eval") and ended in line for line in lines), told

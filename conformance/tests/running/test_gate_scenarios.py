@@ -151,7 +151,7 @@ def test_nothing_is_sent_to_an_actor_that_a_rule_has_killed(cases: CaseRunner) -
         ({"steps": [CREATE, {"arm": "no such"}]}, "there is no rule 'no such'"),
         ({"gate": {"rules": [rule("a", "lose"), rule("a", "fail")]}}, "two rules have one label"),
         ({"crash": {"actor": "one"}}, "afterwards belongs to one of crash and race"),
-        ({"gate": {"rules": [rule("a", "explode")]}}, "'explode' is not one of"),
+        ({"gate": {"rules": [rule("a", "explode")]}}, '"explode" is not one of'),
     ],
 )
 def test_a_scenario_that_does_not_fit_together_is_refused(change: dict[str, Any], reason: str) -> None:

@@ -18,9 +18,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, Never
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
-from memwal.codec import json_text
+from jsonschema_rs import Draft202012Validator
+from memwal.codec import json_schema, json_text
 from memwal.errors import ArtifactError
 
 from .. import places
@@ -205,19 +204,7 @@ def _line(file: BinaryIO, name: str, number: int) -> bytes:
 @cache
 def _validator(kind: str) -> Draft202012Validator:
     schema = json.loads((places.faults() / "schema" / "trace.schema.json").read_text("utf-8"))
-    return Draft202012Validator(_inlined(schema["$defs"][kind], schema["$defs"]))
-
-
-def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
-    """``schema`` with each reference replaced by what it names: looking them up takes longer than all else."""
-    if isinstance(schema, list):
-        return [_inlined(each, definitions) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    own = {key: _inlined(value, definitions) for key, value in schema.items() if key != "$ref"}
-    if "$ref" not in schema:
-        return own
-    return {**_inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions), **own}
+    return Draft202012Validator({**schema["$defs"][kind], "$defs": schema["$defs"]})
 
 
 class _RefusedError(ValueError):
@@ -274,11 +261,10 @@ def _checked(line: bytes, kind: str, name: str, number: int) -> dict[str, Any]:
         known = ", ".join(map(str, FORMATS))
         raise broken(name, number, f"format {found['format']!r} of traces; this program reads {known}")
     found = _renewed(found, kind)
-    validator = _validator(kind)
-    wrong = None if validator.is_valid(found) else best_match(validator.iter_errors(found))
+    wrong = json_schema.problem(_validator(kind), found)
     if wrong is not None:
-        where = "".join(f"{part}: " for part in wrong.absolute_path)
-        raise broken(name, number, f"no {kind}: {where}{_shortened(wrong.message)}")
+        where = "".join(f"{part}: " for part in wrong.path)
+        raise broken(name, number, f"no {kind}: {where}{_shortened(wrong.reason)}")
     return found
 
 

@@ -1,0 +1,56 @@
+"""JSON held against a JSON Schema: whether it matches, and the one thing to tell the person who wrote it.
+
+Of a value that may have several shapes, what is wrong is told of the shape that it comes closest to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from jsonschema_rs import Draft202012Validator, ValidationError, ValidationErrorKind
+
+
+class Problem(NamedTuple):
+    """What is wrong with a value."""
+
+    path: tuple[str | int, ...]
+    """Where: keys and positions, from the outermost."""
+    reason: str
+    """What is wrong there, in a sentence that may be as long as the value."""
+
+
+def problem(validator: Draft202012Validator, value: object) -> Problem | None:
+    """Why ``value``, made of what `json.loads` returns, does not match; None if it does."""
+    try:
+        if validator.is_valid(value):
+            return None
+        found = list(validator.iter_errors(value))
+    except UnicodeEncodeError:
+        return Problem((), "half of a surrogate pair")
+    except ValueError:  # over 255 levels, of which no error can be told
+        return Problem((), "nested too deep")
+    error = _plainest(found)
+    while isinstance(error.kind, ValidationErrorKind.OneOfNotValid | ValidationErrorKind.AnyOf):
+        error = _plainest(min(error.kind.context, key=_distance))
+    return Problem(tuple(error.instance_path), _reason(error))
+
+
+def _reason(error: ValidationError) -> str:
+    if isinstance(error.kind, ValidationErrorKind.Enum):  # the library names two of them
+        return f"{json.dumps(error.instance)} is not one of {', '.join(map(json.dumps, error.kind.options))}"
+    return error.message
+
+
+def _plainest(errors: Iterable[ValidationError]) -> ValidationError:
+    """The outermost: what is further inside may follow from it."""
+    return min(errors, key=lambda error: len(error.instance_path))
+
+
+def _distance(errors: Iterable[ValidationError]) -> int:
+    """How far a value is from a shape: the fields that are not its own, and each other thing that is wrong."""
+    return sum(
+        len(error.kind.unexpected) if isinstance(error.kind, ValidationErrorKind.AdditionalProperties) else 1
+        for error in errors
+    )
