@@ -6,7 +6,6 @@ Exit codes: 0 nothing changed, 1 something did, 2 usage.
 from __future__ import annotations
 
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +35,10 @@ def watch(
         list[str] | None, typer.Option(help="A version in place of the newest release; may be repeated.")
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="How often the suite runs; runs that disagree settle nothing.")] = 2,
-    setting: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the adapter; may be repeated.")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE for the adapter; may be repeated; default is what the record was made with."),
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Folder for the reports; default is a temporary one.")] = None,
     jobs: Jobs = 1,
     on: On = HERE,
@@ -49,15 +51,18 @@ def watch(
         versions = list(dict.fromkeys(version or [watching.newest()]))
         was = {each: watching.recorded(each) for each in versions}
         folder = report or Path(tempfile.mkdtemp(prefix="memwal-watch-"))
-        wanted = [(each, folder / each / f"run-{number + 1}") for each in versions for number in range(runs)]
+        chosen = {each: tuple(setting or watching.settings(before)) for each, (before, _) in was.items()}
+        wanted = [
+            (each, folder / each / f"run-{number + 1}", chosen[each]) for each in versions for number in range(runs)
+        ]
         try:
-            for _ in parallel.each(partial(watching.run, settings=tuple(setting or ())), wanted, Workers(jobs, on)):
+            for _ in parallel.each(watching.run, wanted, Workers(jobs, on)):
                 pass  # the reports are in their folders
         except NotInstalled as error:
             raise InvalidArgument(str(error)) from error
         changed = 0
         for each, (before, cases) in was.items():
-            now = watching.of_runs([file for name, file in wanted if name == each])
+            now = watching.of_runs([file for name, file, _ in wanted if name == each])
             told = list(watching.changes(cases, now["cases"]))
             typer.echo("\n".join([*now["says"], *told]))
             line = f"{watching.PACKAGE} {each} in {counted(runs, 'run')}, against the record of {before}"

@@ -63,8 +63,8 @@ def short(summary: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def fingerprint(summary: dict[str, Any]) -> dict[str, Any]:
-    """Claims, open choices by ambiguity, and native texts without a kind."""
+def fingerprint(summary: dict[str, Any], settings: Sequence[str] = ()) -> dict[str, Any]:
+    """Claims, the settings of the adapter, open choices by ambiguity, and native texts without a kind."""
     chosen = [
         {
             "case": case["case"],
@@ -77,7 +77,8 @@ def fingerprint(summary: dict[str, Any]) -> dict[str, Any]:
         if finding["broken"] is not None and finding["ambiguity"] is not None
     ]
     unmapped = sorted({text for case in summary["cases"] for text in case["unmapped"]})
-    return {**{name: summary[name] for name in _CLAIMS}, "chosen": chosen, "unmapped": unmapped}
+    claims = {name: summary[name] for name in _CLAIMS}
+    return {**claims, "settings": sorted(settings), "chosen": chosen, "unmapped": unmapped}
 
 
 def logs(reports: Sequence[Path], summary: dict[str, Any]) -> dict[str, str]:
@@ -100,13 +101,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
     parser.add_argument("reports", nargs="+", type=Path, help="folders of reports (--memwal-report) of one version")
     parser.add_argument("folder", type=Path, help="where the short form goes")
+    parser.add_argument("--setting", action="append", default=[], help="NAME=VALUE that the adapter had in the runs")
     given = parser.parse_args(arguments)
     try:
         summary = joined([json.loads((found / "summary.json").read_text("utf-8")) for found in given.reports])
     except (OSError, ValueError, KeyError) as error:
         parser.error(f"no usable report: {error}")
     given.folder.mkdir(parents=True, exist_ok=True)
-    for name, content in (("summary.json", short(summary)), ("fingerprint.json", fingerprint(summary))):
+    told = fingerprint(summary, given.setting)
+    for name, content in (("summary.json", short(summary)), ("fingerprint.json", told)):
         (given.folder / name).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for case in summary["cases"]:
         (given.folder / "logs" / _log(case["case"])).unlink(missing_ok=True)

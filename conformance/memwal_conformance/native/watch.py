@@ -46,19 +46,26 @@ def recorded(version: str, observed: Path = OBSERVED) -> tuple[str, dict[str, An
     return older[-1], cases
 
 
+def settings(version: str, observed: Path = OBSERVED) -> tuple[str, ...]:
+    """The settings of the adapter, each NAME=VALUE, under which the record of a version was made."""
+    told = json.loads((observed / version / "fingerprint.json").read_text("utf-8"))
+    return tuple(told["settings"])
+
+
 def _numbers(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"[0-9]+", version)]
 
 
-def run(wanted: tuple[str, Path], settings: tuple[str, ...] = ()) -> None:
-    """The whole suite of revision R against a version, with every table behind the gate; and where its report goes.
+def run(wanted: tuple[str, Path, tuple[str, ...]]) -> None:
+    """The whole suite of revision R against a version, with every table behind the gate.
 
-    Raises `versions.NotInstalled`, and `InvalidArgument` if the run leaves no report.
+    ``wanted``: also where its report goes, and the settings of the adapter. Raises `versions.NotInstalled`, and
+    `InvalidArgument` if the run leaves no report.
     """
-    version, report = wanted
+    version, report, chosen = wanted
     versions.command(version)
     options = ["--memwal-adapter", versions.NAME, "--native-version", version, "--memwal-gate"]
-    options += ["--memwal-report", str(report), *(part for one in settings for part in ("--memwal-setting", one))]
+    options += ["--memwal-report", str(report), *(part for one in chosen for part in ("--memwal-setting", one))]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(SUITE / "scenarios")]
     command += [str(SUITE / "vectors" / "R")]
     subprocess.run([*command, *options], check=False, stdout=sys.stderr)

@@ -18,7 +18,7 @@ from ..adapters.process import AdapterProcess
 from ..judge import bloom, content
 from ..judge.store import JudgedStore
 from ..judge.wire import DamagedBytes
-from ..protocol import AdapterError, Json
+from ..protocol import TELLING, AdapterError, Json
 from ..verdicts import Finding
 
 CLAUSES = ("GEN-010",)
@@ -55,19 +55,21 @@ def asked(store: JudgedStore, schema: Sequence[Json], free: Sequence[AdapterProc
             except DamagedBytes:
                 continue  # a structural check says so
             if file.is_file():
-                wrong = _wrong(file.read_bytes(), sorted(found, key=repr)[: bloom.KEYS_MAX], described, adapter)
+                clauses = CLAUSES
+                try:
+                    wrong = _wrong(file.read_bytes(), sorted(found, key=repr)[: bloom.KEYS_MAX], described, adapter)
+                except AdapterError as error:
+                    wrong = f"cannot be read by the implementation that wrote it: {error}"
+                    clauses = CLAUSES if error.kind in TELLING else ()
                 broken = None if wrong is None else f"{region.region_id}/{generation.path}/{bloom.FILE} {wrong}"
-                yield Finding(clauses=CLAUSES, broken=broken)
+                yield Finding(clauses=clauses, broken=broken)
 
 
 def _wrong(data: bytes, keys: Sequence[content.Key], columns: Sequence[Json], adapter: AdapterProcess) -> str | None:
     foreign = [key for key in _foreign(columns) if key not in set(keys)][:STRANGERS]
     rows = [[cells.cell(c["type"], v) for c, v in zip(columns, key, strict=True)] for key in (*keys, *foreign)]
     params = {"keys": {"columns": list(columns), "rows": rows}, "data": base64.b64encode(data).decode()}
-    try:
-        perhaps = adapter.call(MESSAGE, params).get("perhaps", ())
-    except AdapterError as error:
-        return f"cannot be read by the implementation that wrote it: {error}"
+    perhaps = adapter.call(MESSAGE, params).get("perhaps", ())
     if len(perhaps) != len(rows):
         return f"was asked about {counted(len(rows), 'key')}, and {len(perhaps)} answers came"
     lost = [key for key, said in zip(keys, perhaps, strict=False) if not said]

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ def observed(tmp_path: Path) -> Path:
     for version in ("9.0.1", "13.0.0", "14.0.2"):
         (tmp_path / "observed" / version).mkdir(parents=True)
         (tmp_path / "observed" / version / "summary.json").write_text(summary(version, of=version), "utf-8")
+        settings = json.dumps({"settings": ["environment=on"] if version == "9.0.1" else []})
+        (tmp_path / "observed" / version / "fingerprint.json").write_text(settings, "utf-8")
     return tmp_path / "observed"
 
 
@@ -44,6 +47,21 @@ def test_a_release_is_compared_with_its_own_record_or_the_newest_older_one(
     assert watch.recorded(asked, observed) == (found, {"of": found})
 
 
+def test_a_run_has_the_settings_of_the_record_that_it_is_compared_with(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, observed: Path
+) -> None:
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(watch, "recorded", partial(watch.recorded, observed=observed))
+    monkeypatch.setattr(watch, "settings", partial(watch.settings, observed=observed))
+    monkeypatch.setattr(watch, "run", lambda wanted: ran.append(wanted[2]))
+    monkeypatch.setattr(watch, "of_runs", lambda reports: {"says": [], "cases": {}})
+    command = ["native", "watch", "--version", "9.1.0", "--version", "14.0.2", "--runs", "1", "--report", str(tmp_path)]
+    CliRunner().invoke(app, command)
+    assert ran == [("environment=on",), ()]
+    CliRunner().invoke(app, [*command, "--setting", "append_only=on"])
+    assert ran[2:] == [("append_only=on",), ("append_only=on",)]
+
+
 def test_a_release_older_than_all_records_is_refused(observed: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"no record of pylance 8\.0\.0 or an older release"):
         watch.recorded("8.0.0", observed)
@@ -63,7 +81,7 @@ def test_the_command_prints_what_changed_and_ends_with_one(
 ) -> None:
     ran: list[tuple[str, Path]] = []
     monkeypatch.setattr(watch, "recorded", lambda version: ("14.0.2", {"a": "PASS"}))
-    monkeypatch.setattr(watch, "run", lambda wanted, settings: ran.append(wanted))
+    monkeypatch.setattr(watch, "run", lambda wanted: ran.append(wanted[:2]))
     monkeypatch.setattr(watch, "of_runs", lambda reports: {"says": ["The sentence."], "cases": {"a": "UNSUPPORTED"}})
     told = CliRunner().invoke(
         app, ["native", "watch", *("--version", "15.0.0"), *("--version", "16.0.0"), "--report", str(tmp_path)]

@@ -10,6 +10,7 @@ import pytest
 from kit.designs import engine_of, handlers_of
 from memwal_conformance.adapters.process import AdapterProcess
 from memwal_conformance.places import SUITE
+from memwal_conformance.protocol import AdapterError, ErrorKind, Json
 from memwal_conformance.proving import broken_survey
 from memwal_conformance.proving.broken import engine_with
 from memwal_conformance.running import scenarios
@@ -67,3 +68,22 @@ def test_a_strong_read_from_the_memory_of_a_fenced_writer_breaks_its_clause(case
         result = cases.run(scenarios.load(SUITE / "scenarios" / "memory_of_a_fenced_writer_is_not_strong.json"))
     assert result.verdict is Verdict.FAIL, result.text
     assert {c for f in result.findings if f.broken and not f.witness for c in f.clauses} == {"READ-008"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict", "blamed"), [("corrupt", Verdict.FAIL, {"GEN-010"}), ("storage", Verdict.REFUSED, set())]
+)
+def test_a_filter_that_its_writer_finds_damaged_breaks_its_clause_and_an_answer_that_is_refused_does_not(
+    kind: ErrorKind, verdict: Verdict, blamed: set[str], cases: CaseRunner
+) -> None:
+    class Refusing(broken_survey.InProcess):
+        def call(self, message: str, params: Json) -> Json:
+            if message == "eval.bloom":
+                raise AdapterError(kind, "no")
+            return super().call(message, params)
+
+    start = lambda _: cast(AdapterProcess, Refusing("B"))  # noqa: E731
+    flushed = scenarios.load(SUITE / "scenarios" / "recovered_rows_are_flushed.json")
+    result = replace(cases, start=start).run(flushed)
+    assert result.verdict is verdict, result.text
+    assert {c for f in result.findings if f.broken for c in f.clauses} == blamed
