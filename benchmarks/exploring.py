@@ -1,59 +1,92 @@
 """Which planted bugs the exploration of other implementations finds by itself, and how soon.
 
-    python benchmarks/exploring.py [--seconds 120] [--only NAME ...] [--minutes M] [--folder FOLDER] [--json]
+    python benchmarks/exploring.py [--most 60] [--seconds 60] [--only NAME ...] [--minutes M] [--folder FOLDER] [--json]
 
-Asked are the bugs of ``faults/bugs`` that some scenario of the suite shows from outside the process (`deaths.jsonl`):
-others no foreign process can show. Each is planted in the engine behind the reference's adapter, which is then
+Asked are the bugs of ``faults/bugs`` that some case of the suite shows from outside the process (`deaths.jsonl`):
+others no foreign process is known to show. Each is planted in the engine behind the reference's adapter, which is then
 explored as a stranger's would be, all lives of the suite in turn, under the revision of the bug, until the first
-finding or for ``--seconds``. First comes the reference without a bug, where every finding is a false alarm. With
-``--folder`` what was measured before is not measured again, and with ``--minutes`` the program ends after so many with
-exit code 75; the same command continues.
+finding, for ``--most`` plans, or for ``--seconds``. A finding is seen again before it counts, and is not made small.
+First comes the reference without a bug, under each revision, where every finding is a false alarm; ``--seed`` is that
+of random orders. With ``--folder`` what was measured before is not measured again, and with ``--minutes`` the program
+ends after so many with exit code 75; the same command continues. Adapters are forks of one process that has imported
+the reference, since two thirds of the time would go into starting them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
-import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from memwal_conformance.adapters.harness import players
+from memwal_conformance.exploring import adapters, lives
+from memwal_conformance.exploring.explorer import ForeignExploration
 from memwal_sim import bugs
+from warm_adapters import Warm, warm
 
 DEATHS = Path(__file__).parents[1] / "conformance" / "deaths.jsonl"
-HONEST = "the reference"
+HONEST = {f"the reference, {revision}": revision for revision in "ABR"}
 CONTINUE = 75
 
 
 def shown_from_outside() -> list[str]:
-    """Bugs that a scenario of the suite notices."""
+    """Bugs that a case of the suite notices."""
     known = bugs.load()
     records = (json.loads(line) for line in DEATHS.read_text("utf-8").splitlines())
-    return sorted({each[0] for each in records if each[0] in known and each[1].startswith("case scenarios/")})
+    return sorted({each[0] for each in records if each[0] in known and each[1].startswith("case ")})
 
 
-def explored(name: str, seconds: float) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """For one bug."""
+
+    most: int
+    seconds: float
+    seed: int
+
+
+def explored(name: str, budget: Budget, warmed: Warm) -> dict[str, Any]:
     """What exploring the reference with the bug ``name`` found first."""
-    revision = "B" if name == HONEST else bugs.load()[name].revision
-    adapter = f"{sys.executable} -m memwal_conformance.proving.broken --bug {name}"
-    with tempfile.TemporaryDirectory(prefix="memwal-exploring-") as folder:
-        words = ["memwal", "conformance", "explore", "--against", "reference" if name == HONEST else adapter]
-        words += ["--seconds", str(seconds), "--revision", revision, "--enough", "1", "--out", folder, "--json"]
+    honest = name in HONEST
+    revision = HONEST[name] if honest else bugs.load()[name].revision
+    command = warmed.command() if honest else warmed.command("--bug", name)
+    harness = adapters.explored(command, {}, dict.fromkeys(players("suite"), warmed.roles))
+    said: list[str] = []
+    try:
+        made = ForeignExploration(
+            harnesses=[harness],
+            revision=revision,
+            lives=list(lives.load().values()),
+            seconds=budget.seconds,
+            most=budget.most,
+            enough=None if honest else 1,
+            seed=budget.seed,
+            smaller=False,
+            say=said.append,
+        )
         started = time.monotonic()
-        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
-        took = time.monotonic() - started
-        file = Path(folder) / "findings.json"
-        if not file.exists():
-            return {"found": None, "error": done.stderr.strip().splitlines()[-1:], "seconds": took}
-        found = json.loads(file.read_text("utf-8"))["findings"]
-        return {"found": [each["sentence"] for each in found], "seconds": took}
+        made.run()
+    finally:
+        harness.close()
+    found = [f"{each.life['name']}: {each.sentence}" for each in made.notebook.findings]
+    return {
+        "found": found,
+        "plans": made.begun,
+        "runs": made.runs,
+        "seconds": round(time.monotonic() - started, 1),
+        "said": said,
+    }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=120.0, help="for each bug")
+    parser.add_argument("--most", type=int, default=60, help="plans for each bug")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for each bug")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", help="these bugs; default: all")
     parser.add_argument("--minutes", type=float, help="end after so many")
     parser.add_argument("--folder", type=Path, help="what was measured is kept here")
@@ -64,23 +97,25 @@ def main() -> int:
         kept.parent.mkdir(parents=True, exist_ok=True)
     measured = json.loads(kept.read_text("utf-8")) if kept is not None and kept.exists() else {}
     ends = time.monotonic() + 60 * given.minutes if given.minutes else None
-    for name in [HONEST, *(given.only or shown_from_outside())]:
-        if name in measured:
-            continue
-        if ends is not None and time.monotonic() > ends:
-            return CONTINUE
-        measured[name] = explored(name, given.seconds)
-        if not given.json:
-            print(f"{name:<44} {measured[name]['seconds']:6.1f} s  {measured[name]['found']}", flush=True)
-        if kept is not None:
-            kept.write_text(json.dumps(measured, indent=1), "utf-8")
-    asked = {name: each for name, each in measured.items() if name != HONEST}
-    found = sorted(name for name, each in asked.items() if each["found"])
-    missed = sorted(set(asked) - set(found))
+    asked = [*HONEST, *shown_from_outside()] if given.only is None else given.only
+    with warm() as warmed:
+        for name in asked:
+            if name in measured:
+                continue
+            if ends is not None and time.monotonic() > ends:
+                return CONTINUE
+            one = measured[name] = explored(name, Budget(given.most, given.seconds, given.seed), warmed)
+            if not given.json:
+                print(f"{name:<34} {one['seconds']:5.1f} s {one['plans']:3} plans  {one['found']}", flush=True)
+            if kept is not None:
+                kept.write_text(json.dumps(measured, indent=1), "utf-8")
+    of_bugs = {name: each for name, each in measured.items() if name not in HONEST}
+    missed = sorted(name for name, each in of_bugs.items() if not each["found"])
+    alarms = [each["found"] for name, each in measured.items() if name in HONEST]
     if given.json:
-        print(json.dumps({"measured": measured, "found": len(found), "asked": len(asked), "missed": missed}))
+        print(json.dumps({"measured": measured, "asked": len(of_bugs), "missed": missed}))
     else:
-        print(f"{len(found)} of {len(asked)} bugs found; false alarms: {measured[HONEST]['found']}; missed: {missed}")
+        print(f"{len(of_bugs) - len(missed)} of {len(of_bugs)} bugs found; false alarms: {alarms}; missed: {missed}")
     return 0
 
 

@@ -127,5 +127,10 @@ def handlers() -> dict[str, Handler]:
     return answers
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serve the roles until ``shutdown``."""
     serve(handlers(), {DamagedBytes: "corrupt", exceptions.BaseError: "storage", OSError: "storage"})
+
+
+if __name__ == "__main__":
+    main()

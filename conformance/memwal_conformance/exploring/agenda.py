@@ -21,7 +21,8 @@ class Agenda:
     """Plans of one life that were not run yet, by their kinds."""
 
     waiting: dict[str, deque[Plan]] = field(default_factory=dict)
-    taken: int = 0
+    taken: Counter[str] = field(default_factory=Counter)
+    """Way -> how many plans of it were taken."""
 
     def add(self, found: Iterable[Plan]) -> None:
         """Plans behind those of their kind that are there already."""
@@ -31,18 +32,23 @@ class Agenda:
     def best(self, done: Counter[str]) -> tuple[int, int, str] | None:
         """The kind to run next, behind how little it is worth after so many runs of each, and what was taken so far.
 
-        None: nothing is left.
+        Of kinds that are worth the same, the ways take turns. None: nothing is left.
         """
         if not self.waiting:
             return None
-        kind = min(self.waiting, key=lambda kind: _cost(self.waiting[kind][0], done[kind]))
-        return _cost(self.waiting[kind][0], done[kind]), self.taken, kind
+
+        def worth(kind: str) -> tuple[int, int]:
+            plan = self.waiting[kind][0]
+            return _cost(plan, done[kind]), self.taken[plan.way]
+
+        kind = min(self.waiting, key=worth)
+        return worth(kind)[0], self.taken.total(), kind
 
     def take(self, kind: str) -> Plan:
         """The next plan of a kind that is there."""
-        self.taken += 1
         found = self.waiting[kind]
         plan = found.popleft()
+        self.taken[plan.way] += 1
         if not found:
             del self.waiting[kind]
         return plan

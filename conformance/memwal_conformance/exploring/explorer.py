@@ -27,16 +27,16 @@ from .living import Lived, in_order, live
 from .orders import InOrder, Touched
 from .plans import ALONE, Plan
 from .shrinking import ShownRun, smallest
-from .starting import Start, started
+from .starting import Start, started, table_of
 
-ALONE_EVERY = 3
-"""Until every life has been left alone once, each third run does that."""
 AT_FIRST = 2
 """Crash states of the undisturbed run that are judged at once: its last one, and that behind the last put."""
 NEW = 3
 """Crash states that are judged behind a fault, of those that are unlike all before; the others wait for their turn."""
 AGAIN = 6
 """New crash states that are judged where it is asked whether no fault is needed: those nearest to what showed it."""
+PAIRS = 500
+"""Of a fault and a preemption, of each life."""
 RANDOM = 50
 """Random orders of a life, when all orders within the bound are done."""
 END = "end"
@@ -92,6 +92,8 @@ class ForeignExploration:
     """Plans that are run at most; None: as many as the time allows."""
     enough: int | None = None
     """It ends with so many findings; None: it continues after each."""
+    smaller: bool = True
+    """Whether findings are made small."""
     say: Callable[[str], None] = lambda line: None
     found: Callable[[ForeignFinding, float], None] = lambda finding, seconds: None
     """Told of each new finding, and of the seconds that it may take to show it in another way."""
@@ -101,6 +103,8 @@ class ForeignExploration:
     runs: int = 0
     unconfirmed: int = 0
     _judged: dict[StateLook, tuple[Symptom, ...]] = field(default_factory=dict)
+    _starts: dict[tuple[object, ...], Start] = field(default_factory=dict)
+    """What several lives begin with."""
     _alone_first: deque[_Job] = field(init=False)
     _done: Counter[str] = field(default_factory=Counter)
     """Kind of plan -> how many were begun."""
@@ -133,18 +137,23 @@ class ForeignExploration:
                 done.result()
 
     @property
+    def begun(self) -> int:
+        """Plans that were begun, runs without faults among them."""
+        return self._begun
+
+    @property
     def covered(self) -> dict[str, Any]:
         """Life -> what was covered of it, in words."""
         return {job.life.name: job.covered.words(len(job.life.actors)) for job in self.jobs}
 
     def _following(self) -> tuple[_Job, Plan] | str | None:
-        """Of all plans the best, and in between each life alone; None: nothing yet, others are at it."""
+        """Each life alone, and then of all plans the best; None: nothing yet, others are at it."""
         if self._begun == self.most:
             return END
+        if self._alone_first:
+            return self._alone_first.popleft(), ALONE
         ready = [job for job in self.jobs if job.ready]
         ways = [(best, job) for job in ready if (best := job.agenda.best(self._done))]
-        if self._alone_first and (not ways or self._begun % ALONE_EVERY == 0):
-            return self._alone_first.popleft(), ALONE
         if ways:
             (_, _, kind), job = min(ways, key=lambda way: way[0][:2])
             self._done[kind] += 1
@@ -189,7 +198,8 @@ class ForeignExploration:
     def _alone(self, recoverer: Recoverer, job: _Job) -> None:
         """The run without faults: its crash states, the faults that it gives, and the first order."""
         try:
-            start = started(recoverer.harness, self.revision, job.life)
+            start = self._starts.get(table_of(job.life)) or started(recoverer.harness, self.revision, job.life)
+            self._starts[table_of(job.life)] = start
         except BROKEN as error:
             job.covered.missing = str(error).splitlines()[0]
             return
@@ -208,7 +218,7 @@ class ForeignExploration:
         job.single = tuple(plan for plan in found if len(plan.rules) == 1 and not plan.waits)
         if len(job.life.actors) > 1:
             job.touched = Touched.of(shown.lived.log, job.life.actors)
-            job.agenda.add([orders.plan_of({}, kind=f"of {job.life.name}", rank=orders.FIRST)])
+            job.agenda.add([orders.plan_of({}, kind=f"orders of {job.life.name}", rank=orders.FIRST)])
             job.covered.orders = 1
         self._noted(recoverer, job, start, ALONE, shown)
         job.start = start  # last: from here on others take plans of it
@@ -235,19 +245,18 @@ class ForeignExploration:
                 covered.orders += len(new)
                 job.agenda.add(new)
                 if not plan.switches:
-                    self._pair(job, [each for each in new if not drive.decisions[min(each.switches or {})].free])
+                    self._pair(job, new)
                 covered.decisions = max(covered.decisions, len(drive.decisions))
             covered.idle += bool(shown.lived.inconclusive or (drive is not None and drive.stuck)) and not shown.cut
         self._noted(recoverer, job, job.start, plan, shown)
 
     def _pair(self, job: _Job, interrupting: Sequence[Plan]) -> None:
-        """Every single fault with every single preemption, in an order by chance: there are more than a budget has."""
-        found = [
-            orders.plan_of(one.switches or {}, fault, kind=one.kind) for one in interrupting for fault in job.single
-        ]
-        random.Random(self.seed).shuffle(found)
-        job.agenda.add(found)
-        job.covered.both = len(found)
+        """Some of all pairs of a single fault and a single preemption, by chance: more than a budget has time for."""
+        pairs = range(len(interrupting) * len(job.single))
+        for pair in random.Random(self.seed).sample(pairs, min(PAIRS, len(pairs))):
+            one, fault = interrupting[pair % len(interrupting)], job.single[pair // len(interrupting)]
+            job.agenda.add([orders.plan_of(one.switches or {}, fault, kind=one.kind)])
+        job.covered.both = len(pairs)
 
     def _shown(
         self,
@@ -368,6 +377,8 @@ class ForeignExploration:
             shown = self._shown(recoverer, job, start, plan, life, head, ends)
             return shown if any(each.words == head.words for each in shown.symptoms) else replace(shown, symptoms=[])
 
+        if not self.smaller:
+            return same(job.life, plan)
         return smallest(same, job.life, plan, lambda: self.clock() >= ends)
 
 

@@ -93,7 +93,7 @@ class ForeignLife:
     """In the order in which they run when nothing interferes."""
     append_only: bool = False
     new_region: bool = False
-    """The first claim makes the region; otherwise it is there, with one claim and nothing else."""
+    """The first claim of a region makes it; otherwise it is there, with one claim and nothing else."""
     memtable_rows: int | None = None
     """Limit of the MemTable, for writers and for the one that recovers."""
     regions: int = 1
@@ -117,7 +117,7 @@ class ForeignLife:
     def missing(self, hello: Hello) -> list[str]:
         """What it needs and an implementation does not answer."""
         needed = {message for step in self.steps for message in SENT[step.verb]} | {"table.create", "writer.close"}
-        if self.new_region and "writer.open new_region_id" in hello.without:
+        if self.new_region and self.regions == 1 and "writer.open new_region_id" in hello.without:
             needed.add("writer.open new_region_id")
         needed |= {name for name, wanted in self._of_tables().items() if wanted and name in hello.without}
         claimed = {name for name in needed if name in _MESSAGES_OF_LIVES and hello.answers(name)}
@@ -228,8 +228,8 @@ def _wrong(life: ForeignLife) -> str:
         return f"an append-only table has no keys for {', '.join(sorted(verbs - KEYLESS))}"
     if (most := max(step.region for step in life.steps)) > life.regions:
         return f"there is no region {most}: regions is {life.regions}"
-    if life.regions > 1 and (life.append_only or life.new_region):
-        return "a table of several regions is neither append_only nor new_region"
+    if life.regions > 1 and life.append_only:
+        return "a table of several regions is not append_only"
     if Verb.FILL in verbs and life.memtable_rows is None:
         return "fill needs memtable_rows"
     return ""

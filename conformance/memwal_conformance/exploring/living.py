@@ -197,8 +197,10 @@ class LifeRun:
                 self._write(actor, operation, number)
 
     def _open(self, process: AdapterProcess, table: str, region: int) -> str:
-        asked: Json = {"table": table}
-        if region in self.region_ids:
+        asked: Json = {"table": table, **tables.of_region(self.life, region)}
+        if self.life.regions > 1:
+            pass  # by its value, as a writer that knows of no region would
+        elif region in self.region_ids:
             asked["region_id"] = self.region_ids[region]
         else:
             asked["new_region_id"] = tables.REGION

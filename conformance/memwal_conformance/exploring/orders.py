@@ -8,21 +8,28 @@ what the others do, so that another order shows nothing new.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from memwal import paths
+
 from ..gate import Address, Diverged, LogEntry, S3Operation, Schedule, Stuck
 from ..gate.calls import GROUP_OF
 from ..gate.schedule import Step
+from ..running.testbed import FOLDER
 from .living import LifeRun
 from .plans import Plan
 
 GATED = ("wal", "manifest", "hint", "base")
+OWN = (FOLDER, paths.DATA, paths.TRANSACTIONS, paths.DELETIONS, paths.INDICES)
+"""Kinds of objects whose names are chosen by chance: no other process knows one before a shared object names it."""
 LIMIT_S = 20.0
 SETTLE_MS = 3.0
-FIRST, PAIRED, DEEPER = -1, 4, 4
-"""Ranks of orders with one switch at most; of a fault in an order, above that of the fault; of each switch more."""
+FIRST, BEFORE_READS, PAIRED, DEEPER = -1, 2, 4, 4
+"""Ranks of the order without a preemption; of a preemption before a read or a hint; of a fault in an order, above that
+of the fault; and of each preemption more."""
 DEPTH = 3
 """Of the bugs that random orders are made for: two preemptions."""
 
@@ -54,7 +61,7 @@ class Touched:
         others = [name for name in self.changed if name != actor]
         if _changes(step["operation"]):
             kind = kind_of(step["name"])
-            return any(kind in self.changed[other] | self.read[other] for other in others)
+            return kind not in OWN and any(kind in self.changed[other] | self.read[other] for other in others)
         return any(step["name"] in self.names[other] for other in others)
 
 
@@ -69,38 +76,46 @@ def _changes(operation: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OrderMoment:
-    """A moment at which another actor might run."""
+    """A moment at which an actor might be interrupted."""
 
-    actor: str
-    """The actor that runs if the order is not changed."""
-    others: tuple[str, ...]
-    free: bool
-    """The previous actor has ended: the next one interrupts none."""
-    before: str = ""
-    """The kind of request before which the actor is interrupted."""
+    before: str
+    """Its operation, and the kind of request that it is about to make."""
+    rank: int
+    """Above that of an order without it: 0 before a change that others rely on."""
+    others: Mapping[str, str]
+    """Each other actor that could run -> the operation that it would go on with."""
 
 
 @dataclass(slots=True)
 class InOrder:
-    """A `memwal_conformance.exploring.living.Drive` that follows a plan."""
+    """A `memwal_conformance.exploring.living.Drive` that follows a plan.
+
+    Operations begin in the order of the life. An actor that is interrupted waits until the one that interrupts it has
+    come to the end of its program, or is interrupted itself.
+    """
 
     plan: Plan
     touched: Touched | None
-    """None: no request is shared, and only free decisions are made."""
+    """None: no request is shared, and no actor is interrupted."""
     decisions: list[OrderMoment] = field(default_factory=list)
     stuck: str = ""
+    _run: LifeRun = field(init=False)
     _current: str = ""
-    _order: tuple[str, ...] = ()
+    _begun: Counter[str] = field(default_factory=Counter)
+    """Actor -> how many of its operations have begun."""
+    _interrupted: list[str] = field(default_factory=list)
+    """Actors, the last one first to go on."""
     _chance: random.Random | None = None
     _ranks: dict[str, int] = field(default_factory=dict)
     _falls: frozenset[int] = frozenset()
 
     def __call__(self, run: LifeRun) -> None:
-        self._order = run.life.actors
-        self._begin_random()
-        gated = [Address(actor=a, class_=c, occurrence=None) for a in self._order for c in GATED]
+        self._run = run
+        actors = run.life.actors
+        self._begin_random(actors)
+        gated = [Address(actor=a, class_=c, occurrence=None) for a in actors for c in GATED]
         schedule = Schedule(run.gate, gated, settle_ms=SETTLE_MS, limit_s=LIMIT_S)
-        doing = {actor: [partial(run.do, number) for number in run.life.of(actor)] for actor in self._order}
+        doing = {actor: [partial(run.do, number) for number in run.life.of(actor)] for actor in actors}
         try:
             results = schedule.run(doing, self._choose)
             schedule.free()
@@ -112,72 +127,101 @@ class InOrder:
         for future in (future for futures in results.values() for future in futures):
             future.result()
 
-    def _begin_random(self) -> None:
+    def _begin_random(self, actors: Sequence[str]) -> None:
         if not self.plan.random:
             return
         steps = self.plan.random.rpartition("/")[2]
         self._chance = random.Random(self.plan.random)
-        actors = list(self._order)
-        self._chance.shuffle(actors)
-        self._ranks = {actor: DEPTH + number for number, actor in enumerate(actors)}
+        shuffled = list(actors)
+        self._chance.shuffle(shuffled)
+        self._ranks = {actor: DEPTH + number for number, actor in enumerate(shuffled)}
         self._falls = frozenset(self._chance.sample(range(int(steps)), min(DEPTH - 1, int(steps))))
 
     def _choose(self, steps: Sequence[Step]) -> Step:
         enabled: dict[str, Step] = {}
         for step in steps:
             enabled.setdefault(step.get("go") or step["release"], step)
-        mine = enabled.get(self._current)
-        if mine is not None and ("go" in mine or self.touched is None or not self._shared(mine)):
-            return mine
-        here = [actor for actor in self._order if actor in enabled]
-        default = self._current if mine is not None else here[0]
-        number = len(self.decisions)
-        others = tuple(actor for actor in here if actor != default)
-        before = "" if mine is None else f"{mine['operation']} of {kind_of(mine['name'])}"
-        self.decisions.append(OrderMoment(default, others, mine is None, before))
-        chosen = default
-        if self._chance is not None:
-            if number in self._falls and default in self._ranks:
-                self._ranks[default] = sorted(self._falls).index(number)
-            chosen = max(here, key=self._ranks.__getitem__)
-        elif (wanted := (self.plan.switches or {}).get(number)) in enabled:
-            chosen = wanted
-        self._current = chosen
+        self._current = chosen = self._chosen(enabled)
+        self._begun[chosen] += "go" in enabled[chosen]
         return enabled[chosen]
 
-    def _shared(self, step: Step) -> bool:
-        assert self.touched is not None
-        return self.touched.shared(self._current, step)
+    def _chosen(self, enabled: Mapping[str, Step]) -> str:
+        """The actor that runs next."""
+        mine = enabled.get(self._current)
+        if mine is None or "go" in mine:
+            if self._chance is not None:
+                return max(enabled, key=self._ranks.__getitem__)
+            return self._next(enabled)
+        if self.touched is None or not self.touched.shared(self._current, mine):
+            return self._current
+        number = len(self.decisions)
+        others = {actor: self._operation(actor, step) for actor, step in enabled.items() if actor != self._current}
+        kind = kind_of(mine["name"])
+        rank = 0 if _changes(mine["operation"]) and kind != "hint" else BEFORE_READS
+        self.decisions.append(
+            OrderMoment(f"{self._operation(self._current, mine)}: {mine['operation']} of {kind}", rank, others)
+        )
+        if self._chance is not None:
+            if number in self._falls:
+                self._ranks[self._current] = sorted(self._falls).index(number)
+            return max(enabled, key=self._ranks.__getitem__)
+        wanted = (self.plan.switches or {}).get(number)
+        if wanted not in others:
+            return self._current
+        self._interrupted = [self._current, *(actor for actor in self._interrupted if actor != wanted)]
+        return wanted
+
+    def _next(self, enabled: Mapping[str, Step]) -> str:
+        """The actor that goes on where none is amid an operation but those that were interrupted."""
+        if self._interrupted:
+            if self._current in enabled:
+                return self._current
+            self._interrupted, waiting = [], self._interrupted
+            for number, actor in enumerate(waiting):
+                if actor in enabled:
+                    self._interrupted = waiting[number + 1 :]
+                    return actor
+        return min(enabled, key=lambda actor: ("go" in enabled[actor], self._step(actor)))
+
+    def _step(self, actor: str) -> int:
+        """The number of the operation that an actor would go on with."""
+        mine = self._run.life.of(actor)
+        return mine[min(self._begun[actor], len(mine) - 1)]
+
+    def _operation(self, actor: str, step: Step) -> str:
+        number = self._begun[actor] - ("release" in step)
+        return self._run.life.steps[self._run.life.of(actor)[number]].verb
 
 
 def plan_of(switches: Mapping[int, str], rules: Plan | None = None, *, kind: str = "", rank: int = 0) -> Plan:
     """The plan with these switches, and the rules of another plan."""
     where = ", ".join(f"{actor} runs at decision {number + 1}" for number, actor in sorted(switches.items()))
-    words = where or "one actor after another"
+    words = where or "one operation after another"
     if rules is None:
-        return Plan(words=words, hit="order", switches=dict(switches), kind=f"order {kind}", rank=rank)
+        return Plan(words=words, hit="order", switches=dict(switches), kind=kind, rank=rank)
     return Plan(
         words=f"{rules.words}; {words}",
         hit=f"{rules.hit}, order",
         rules=rules.rules,
         switches=dict(switches),
-        kind=f"{rules.kind}; order {kind}",
+        kind=f"{rules.kind}; {kind}",
         rank=PAIRED + rules.rank,
         fault=rules,
     )
 
 
 def further(plan: Plan, decisions: Sequence[OrderMoment], preemptions: int) -> Iterator[Plan]:
-    """The plans that differ from one that was run by one more switch, behind its last one."""
+    """The plans that differ from one that was run by one more preemption, behind its last one."""
     switches = plan.switches or {}
-    first = max(switches, default=-1) + 1
-    made = sum(not decisions[number].free for number in switches if number < len(decisions))
-    for number in range(first, len(decisions)):
-        if made < preemptions or decisions[number].free:
-            for actor in decisions[number].others:
-                more = {**switches, number: actor}
-                places = [decisions[each].before for each in more if each < len(decisions)]
-                yield plan_of(more, kind="; ".join(places), rank=FIRST + DEEPER * len(switches))
+    if len(switches) == preemptions:
+        return
+    for number in range(max(switches, default=-1) + 1, len(decisions)):
+        moment = decisions[number]
+        rank = moment.rank + DEEPER * len(switches)
+        for actor, operation in moment.others.items():
+            kind = f"{moment.before}, and {operation}"
+            more = f"{plan.kind}; {kind}" if switches else kind
+            yield plan_of({**switches, number: actor}, kind=more, rank=rank)
 
 
 def at_random(number: int, seed: int, decisions: int) -> Plan:

@@ -95,6 +95,13 @@ class Plan:
         return self.switches is not None or bool(self.random)
 
     @property
+    def way(self) -> str:
+        """Whether it is a crash, a fault, an order, or a fault in an order."""
+        if self.crash is not None:
+            return "crash"
+        return " ".join(word for word, is_it in (("fault", self.rules), ("order", self.ordered)) if is_it)
+
+    @property
     def undisturbed(self) -> bool:
         """Whether nothing is done to the run: no fault, and no order of requests."""
         return not self.rules and not self.ordered

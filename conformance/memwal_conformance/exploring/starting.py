@@ -27,6 +27,11 @@ class Start:
     """Region -> its id."""
 
 
+def table_of(life: ForeignLife) -> tuple[object, ...]:
+    """What lives that begin with the same table have in common."""
+    return life.append_only, life.new_region, life.regions, life.indexed
+
+
 def started(harness: Harness, revision: str, life: ForeignLife) -> Start:
     """A new table, and its regions unless the life makes one. Raises what a broken adapter raises."""
     with Gate(limits=LIMITS) as gate:
@@ -37,8 +42,7 @@ def started(harness: Harness, revision: str, life: ForeignLife) -> Start:
             process.call("table.create", {"table": table, **tables.made(life)})
             regions: dict[int, str] = {}
             for region in range(1, 1 if life.new_region else life.regions + 1):
-                values = {"values": tables.values_of(region)} if life.regions > 1 else {}
-                opened = process.call("writer.open", {"table": table, **values})
+                opened = process.call("writer.open", {"table": table, **tables.of_region(life, region)})
                 regions[region] = opened["region_id"]
                 process.call("writer.close", {"writer": opened["writer"]})
             contents = gate.contents

@@ -58,9 +58,9 @@ def _of_region(life: ForeignLife, keys: Iterable[int], region: int) -> list[int]
     return [key for key, bucket in zip(found, buckets, strict=True) if bucket == region - 1]
 
 
-def values_of(region: int) -> Json:
-    """What `writer.open` is told of a region of a table with several."""
-    return {BUCKETS: cells.cell("int32", region - 1)}
+def of_region(life: ForeignLife, region: int) -> Json:
+    """What `writer.open` is told of a region of a table with several, and nothing in another table."""
+    return {"values": {BUCKETS: cells.cell("int32", region - 1)}} if life.regions > 1 else {}
 
 
 def made(life: ForeignLife) -> Json:

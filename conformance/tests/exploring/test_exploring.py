@@ -103,7 +103,7 @@ def test_a_bug_that_needs_a_fault_shows_under_the_fault() -> None:
 
 def test_a_bug_that_needs_an_order_shows_in_that_order() -> None:
     touched = Touched(*({"a": frozenset({kind}), "b": frozenset({kind})} for kind in ("manifest", "manifest", "none")))
-    order = orders.plan_of({0: "a", 1: "b"})
+    order = orders.plan_of({0: "b"})
     found = shown_by(broken("--bug", "plain_manifest_put"), TWO, order, touched)
     assert {each.oracle for each in found} >= {"machine"}
     assert shown_by(REFERENCE, TWO, order, touched) == []
@@ -158,16 +158,53 @@ def test_only_requests_that_others_touch_are_moments_of_another_order() -> None:
     assert not touched.shared("a", {"release": "a", "operation": "PUT", "name": "hint"})
 
 
-def test_further_orders_differ_by_one_switch_behind_the_last_within_the_bound() -> None:
-    decisions = [
-        orders.OrderMoment("a", ("b",), free=False),
-        orders.OrderMoment("b", ("a",), free=True),
-        orders.OrderMoment("b", ("a",), free=False),
-    ]
+def test_further_orders_differ_by_one_preemption_behind_the_last_within_the_bound() -> None:
+    moments = [("put: CREATE of wal", 0, {"b": "open"}), ("open: GET of manifest", 2, {"a": "put", "c": "scan"})]
+    decisions = [orders.OrderMoment(*each) for each in moments]
     first = list(orders.further(orders.plan_of({}), decisions, 1))
-    assert [plan.switches for plan in first] == [{0: "b"}, {1: "a"}, {2: "a"}]
-    assert [plan.switches for plan in orders.further(first[0], decisions, 1)] == [{0: "b", 1: "a"}]
-    assert [plan.switches for plan in orders.further(first[1], decisions, 1)] == [{1: "a", 2: "a"}]
+    assert [plan.switches for plan in first] == [{0: "b"}, {1: "a"}, {1: "c"}]
+    assert [plan.rank for plan in first] == [0, orders.BEFORE_READS, orders.BEFORE_READS]
+    assert first[2].kind == "open: GET of manifest, and scan"
+    assert list(orders.further(first[0], decisions, 1)) == []
+    assert [plan.switches for plan in orders.further(first[0], decisions, 2)] == [{0: "b", 1: "a"}, {0: "b", 1: "c"}]
+    assert list(orders.further(first[2], decisions, 2)) == []
+
+
+IN_TURN = ForeignLife(
+    name="in_turn", about="", steps=lives.steps_of("a put, b put, a flush, b flush, a put", "in_turn")
+)
+"""Of two actors that both change the manifest and the WAL."""
+
+
+@pytest.mark.parametrize(
+    ("switches", "order"),
+    [
+        ({}, ["a put", "b put", "a flush", "b flush", "a put"]),
+        ({0: "b"}, ["a put", "b put", "b flush", "a flush", "a put"]),
+        ({0: "b", 1: "a"}, ["a put", "b put", "a flush", "a put", "b flush"]),
+    ],
+)
+def test_operations_begin_as_the_life_has_them_and_one_that_is_interrupted_waits(
+    switches: dict[int, str], order: list[str]
+) -> None:
+    touched = Touched(
+        *({each: frozenset({"wal"}) for each in "ab"} for _ in range(2)), {"a": frozenset(), "b": frozenset()}
+    )
+    drive = InOrder(orders.plan_of(switches), touched)
+    drive._run = SimpleNamespace(life=IN_TURN)  # type: ignore[assignment]
+    held: dict[str, bool] = {"a": False, "b": False}
+    begun: list[str] = []
+    left = {actor: list(IN_TURN.of(actor)) for actor in "ab"}
+    while any(left.values()) or any(held.values()):
+        release = [{"release": each, "operation": "CREATE", "name": "wal/@1"} for each in "ab" if held[each]]
+        go = [{"go": each} for each in "ab" if left[each] and not held[each]]
+        step = drive._choose([*go, *release])
+        actor = step.get("go") or step["release"]
+        held[actor] = "go" in step
+        if "go" in step:
+            begun.append(str(IN_TURN.steps[left[actor].pop(0)]))
+    assert begun == order
+    assert all(moment.before.endswith(": CREATE of wal") for moment in drive.decisions)
 
 
 HELLO = Hello(
@@ -179,7 +216,7 @@ def test_the_lives_of_the_suite_are_read_and_say_what_they_need() -> None:
     found = lives.load()
     assert len(found) >= 10
     assert found["one_writer"].missing(HELLO) == []
-    assert found["merges"].missing(HELLO) == ["merge.run", "reader.open", "reader.scan"]
+    assert found["mergers"].missing(HELLO) == ["merge.run", "reader.open", "reader.scan"]
     folder = dataclasses.replace(HELLO, capabilities=frozenset())
     assert found["one_writer"].missing(folder) == ["table.create", "s3"]
 
