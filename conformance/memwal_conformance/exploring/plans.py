@@ -126,9 +126,9 @@ ALONE = Plan(words=NO_FAULT, hit=NO_FAULT)
 """The run that is left alone."""
 UNLISTED = ("data/", "transactions/")
 """Beginnings of names in the base table that nothing lists before a version of it does."""
-LATER, READ, WHOLE, LASTS = 2, 3, 6, 8
-"""Ranks of changes that come late, or never; of the first fault of reads; of all crashes behind a fault, above that of
-the fault; and of faults that last."""
+CRASH, LATER, READ, WHOLE, LASTS = -1, 2, 3, 6, 8
+"""Ranks of crashes of the undisturbed run, for which nothing is run again; of changes that come late, or never; of the
+first fault of reads; of all crashes behind a fault, above that of the fault; and of faults that last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +186,7 @@ def crashes(lived: Lived, states: Iterable[CrashState]) -> Iterator[Plan]:
     for state in states:
         entry = log.get(state.order)
         kind = "a crash" if entry is None else f"{lived.during(entry)}: a crash behind {hit(entry)}"
-        yield replace(ALONE, crash=state.index, kind=kind)
+        yield replace(ALONE, crash=state.index, kind=kind, rank=CRASH)
 
 
 def faults(lived: Lived) -> list[Plan]:

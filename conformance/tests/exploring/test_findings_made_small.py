@@ -87,7 +87,7 @@ def test_a_plan_with_a_fault_and_two_preemptions_keeps_those_that_it_needs() -> 
 
 def test_what_does_less_has_fewer_or_simpler_faults_and_no_plan_does_less_than_none() -> None:
     assert list(simpler(ALONE)) == list(simpler(dataclasses.replace(ALONE, crash=3))) == []
-    assert [each.words for each in simpler(orders.at_random(1, 0, 9))] == ["no fault", "one actor after another"]
+    assert [each.words for each in simpler(orders.at_random(1, 0, 9))] == ["no fault", "one operation after another"]
     for plan in faults():
         less = list(simpler(plan))
         assert less[0] is ALONE
