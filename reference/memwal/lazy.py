@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import import_module
-from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
+from threading import RLock
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 
 def loader(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
@@ -27,8 +30,18 @@ def loader(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], 
 
 
 def light(*, frames: bool) -> None:
-    """Load all of pylance only when one of its names is used, and pandas never unless this process makes ``frames``."""
-    sys.meta_path[:0] = [_LanceLater()] if frames else [_NoFrames(), _LanceLater()]
+    """Load what is `LATER` only when one of its names is used.
+
+    Without ``frames`` this is a process that uses tables and no more: pandas is never loaded then, and of `ROOMS` what
+    is used. (Bugs are planted in modules that are loaded, so that a process which plants some loads all of them.)
+    """
+    sys.meta_path[:0] = [_Later(LATER, ())] if frames else [_NoFrames(), _Later(LATER, ROOMS)]
+
+
+LATER = ("lance", "pyarrow.compute")
+"""Modules that take long to load, and that a command may do without."""
+ROOMS = ("memwal.jobs.", "memwal.maintained.", "memwal.read.", "memwal.region.writer")
+"""How the names of modules of the engine begin of which one call needs a few, or none."""
 
 
 class _NoFrames:
@@ -39,31 +52,60 @@ class _NoFrames:
             raise ModuleNotFoundError("this process makes no frames", name=name)
 
 
-class _Lance(ModuleType):
-    """Pylance, whose own ``__init__`` runs when one of its names is used."""
+class _Module(ModuleType):
+    """A module whose code runs when one of its names is used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__version__":
             raise AttributeError(name)
-        self.__class__ = ModuleType  # type: ignore[assignment]
-        whole = PathFinder.find_spec(self.__name__)
-        assert whole is not None
-        assert whole.loader is not None
-        whole.loader.exec_module(self)
+        _run(self)
+        if type(self) is _Module:  # its code runs now, and what that loads asks for a name that is not there yet
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r} yet")
         return getattr(self, name)
 
 
-class _LanceLater(Loader):
-    """Lets a process import ``lance.file`` without all of pylance, which takes 0.2 s."""
+def _run(module: ModuleType | None) -> None:
+    """Run the code of ``module`` if it waits."""
+    loader = module.__spec__.loader if type(module) is _Module and module.__spec__ else None
+    if isinstance(loader, _Waiting):
+        loader.run(module)
 
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        found = PathFinder.find_spec(name) if name == "lance" else None
-        if found is not None:
-            found.loader = self
-        return found
+
+class _Waiting:
+    """Runs the code of a module once, at its first use in whichever thread, and that of its package before it."""
+
+    def __init__(self, code: Loader) -> None:
+        self._code, self._lock, self._runs = code, RLock(), False
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _Lance(spec.name)
+        return _Module(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing yet: see `_Lance`."""
+        """Nothing yet."""
+
+    def run(self, module: ModuleType) -> None:
+        with self._lock:
+            _run(sys.modules.get(module.__name__.rpartition(".")[0]))
+            if type(module) is not _Module or self._runs:
+                return
+            self._runs = True
+            try:
+                self._code.exec_module(module)
+                module.__class__ = ModuleType  # type: ignore[assignment]
+            finally:
+                self._runs = False
+
+
+class _Later:
+    """Finds ``modules``, and those of ``rooms``, and has them wait: ``lance.file`` then costs no more than itself."""
+
+    def __init__(self, modules: Collection[str], rooms: Collection[str]) -> None:
+        self._modules, self._rooms = modules, tuple(rooms)
+
+    def find_spec(self, name: str, path: Sequence[str] | None, *_: object) -> ModuleSpec | None:
+        if name not in self._modules and not name.startswith(self._rooms):
+            return None
+        found = PathFinder.find_spec(name, path)
+        if found is not None and found.loader is not None:
+            found.loader = _Waiting(found.loader)  # type: ignore[assignment]
+        return found

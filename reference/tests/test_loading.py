@@ -15,12 +15,15 @@ from memwal.cli import groups
 from memwal.cli.main import app
 from typer.testing import CliRunner
 
+HEAVY = {"lance.dataset", "pandas", "pydantic", "pyarrow.compute", "pyarrow.dataset", "urllib.request"}
+"""What takes long to load, and a look at a table does without."""
 PACKAGES = ("memwal_sim", "memwal_conformance", "memwal_spark")
 
 
 def loaded(program: str) -> set[str]:
-    """Modules that ``program`` has loaded at its end."""
-    last = "import sys; print('\\n'.join(sys.modules), file=sys.stderr)"
+    """Modules whose code ``program`` has run at its end."""
+    run = "[name for name, module in sys.modules.items() if type(module).__name__ != '_Module']"
+    last = f"import sys; print('\\n'.join({run}), file=sys.stderr)"
     code = f"import atexit\natexit.register(lambda: exec({last!r}))\n{program}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     return set(done.stderr.split())
@@ -38,15 +41,24 @@ def test_looking_at_a_table_loads_no_pylance_no_frames_and_nothing_that_checks_o
     memwal.create(place, pa.table({"id": [1]}), primary_key="id")
     modules = loaded(command(words, place))
     assert "memwal.api.table" in modules
-    unwanted = {
-        "lance.dataset",
-        "pandas",
-        "memwal.inspection",
-        "memwal.invariants",
-        "memwal.jobs.repair",
-        "memwal.revision_0",
-    }
-    assert modules & unwanted == set()
+    assert (
+        modules & {*HEAVY, "importlib.metadata", "memwal.inspection", "memwal.invariants", "memwal.revision_0"} == set()
+    )
+    rooms = {name for name in modules if name.startswith(("memwal.jobs.", "memwal.maintained.", "memwal.read."))}
+    assert (words == "count") == ("memwal.read.scan" in rooms)
+    assert rooms <= {"memwal.jobs.defaults", "memwal.maintained.scalar", "memwal.read.defaults"} or words == "count"
+
+
+@pytest.mark.parametrize("words", [("upsert",), ("scan",), ("explain",), ("merge",), ("drain",), ("gc", "--dry-run")])
+def test_no_command_of_a_table_loads_what_checks_values_and_what_makes_frames(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    place, rows = str(tmp_path / "t"), tmp_path / "rows.csv"
+    memwal.create(place, pa.table({"id": [1]}), primary_key="id")
+    rows.write_text("id\n2\n")
+    modules = loaded(command(words[0], place, *words[1:], *([str(rows)] if words == ("upsert",) else [])))
+    assert "memwal.api.table" in modules
+    assert modules & (HEAVY - {"pyarrow.compute"}) == set()
 
 
 @pytest.mark.parametrize("words", ["--help", "--version"])
@@ -114,6 +126,64 @@ def test_looking_at_clauses_and_notes_loads_nothing_that_explores_or_runs_a_suit
     rooms = {".".join(name.split(".")[:2]) for name in modules}
     assert rooms & {"memwal_sim.exploring", "memwal_sim.workloads", "lance.dataset"} == set()
     assert "memwal_conformance.running.runner" not in modules
+
+
+def test_each_module_that_waits_can_be_the_first_one_that_is_used() -> None:
+    """What runs first decides the order of imports; a process of its own for each, a copy of one that has used none."""
+    done = subprocess.run([sys.executable, "-c", _EACH_FIRST], capture_output=True, text=True, check=False, timeout=250)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 70
+
+
+_EACH_FIRST = """
+import os, pkgutil, sys
+from importlib import import_module
+from memwal import lazy
+lazy.light(frames=False)
+import memwal.api.table, memwal.jobs, memwal.maintained, memwal.read
+names = [
+    found.name
+    for room in (memwal.jobs, memwal.maintained, memwal.read)
+    for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
+]
+failed = []
+for name in names:
+    child = os.fork()
+    if child == 0:
+        module = import_module(name)
+        assert type(module).__name__ == "_Module" or name.endswith((".defaults", ".scalar")), name
+        try:
+            module.no_such_name
+        except AttributeError as error:
+            os._exit("yet" in str(error))
+    failed += [name] if os.waitpid(child, 0)[1] else []
+assert not failed, failed
+print(len(names))
+"""
+
+
+def test_a_module_that_waits_runs_once_for_many_threads_and_again_after_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "slow_one.py").write_text(
+        "import time\ntime.sleep(0.2)\nruns = len(open('runs', 'a').write('x') * 'x')\n"
+    )
+    (tmp_path / "breaks.py").write_text("import pathlib\nvalue = 1 if pathlib.Path('runs').exists() else 1 / 0\n")
+    program = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from memwal import lazy
+lazy.LATER = ("slow_one", "breaks")
+lazy.light(frames=True)
+sys.path.insert(0, "")
+import breaks, slow_one
+try:
+    breaks.value
+except ZeroDivisionError:
+    print("failed")
+with ThreadPoolExecutor(8) as pool:
+    print(set(pool.map(lambda _: slow_one.runs, range(8))), len(open("runs").read()), breaks.value)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("failed\n{1} 1 1\n", "")
 
 
 def test_all_names_of_the_interface_are_there() -> None:

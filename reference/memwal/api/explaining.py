@@ -14,9 +14,9 @@ import pyarrow as pa
 from ..drive import Meter
 from ..errors import InvalidArgument
 from ..metrics import Spent
-from ..read.nodes import PlanNode, as_json, every, explain
-from ..read.text import Matching
-from ..read.vector import Nearest
+from ..read import nodes
+from ..read import text as text_search
+from ..read import vector as vector_search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Asked:
     text: str | None
     options: Mapping[str, Any]
     """Those of a search, by the names that it has for them."""
-    search: Nearest | Matching | None = field(init=False)
+    search: vector_search.Nearest | text_search.Matching | None = field(init=False)
 
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.keys, self.vector, self.text)) > 1:
@@ -40,42 +40,42 @@ class Asked:
         """As the searches have it."""
         return bool(self.options.get("approximate", False))
 
-    def _search(self) -> Nearest | Matching | None:
+    def _search(self) -> vector_search.Nearest | text_search.Matching | None:
         given = {"column": "", "k": 10, **self.options}
         given.pop("approximate", None)
         if self.vector is not None:
-            return Nearest(vector=self.vector, **_known(Nearest, given))
+            return vector_search.Nearest(vector=self.vector, **_known(vector_search.Nearest, given))
         if self.text is not None:
-            return Matching(query=self.text, **_known(Matching, given))
+            return text_search.Matching(query=self.text, **_known(text_search.Matching, given))
         if self.options:
             raise InvalidArgument(f"options {sorted(self.options)} are of searches: name a vector or a text")
         return None
 
 
-def _known(search: type[Nearest | Matching], given: dict[str, Any]) -> dict[str, Any]:
+def _known(search: type[vector_search.Nearest | text_search.Matching], given: dict[str, Any]) -> dict[str, Any]:
     known = {each.name for each in fields(search)} - {"vector", "query"}
     if unknown := sorted(set(given) - known):
         raise InvalidArgument(f"this search has no options {unknown}; known are {sorted({*known, 'approximate'})}")
     return given
 
 
-def _text(plan: PlanNode, meter: Meter | None) -> str:
+def _text(plan: nodes.PlanNode, meter: Meter | None) -> str:
     if meter is None:
-        return explain(plan)
-    return f"{explain(plan)}\nbeside the nodes: {_beside(plan, meter)}\nin all: {meter.total}"
+        return nodes.explain(plan)
+    return f"{nodes.explain(plan)}\nbeside the nodes: {_beside(plan, meter)}\nin all: {meter.total}"
 
 
-def _json(plan: PlanNode, meter: Meter | None) -> str:
-    found: dict[str, Any] = {"plan": as_json(plan)}
+def _json(plan: nodes.PlanNode, meter: Meter | None) -> str:
+    found: dict[str, Any] = {"plan": nodes.as_json(plan)}
     if meter is not None:
         found |= {"beside_the_nodes": asdict(_beside(plan, meter)), "in_all": asdict(meter.total)}
     return json.dumps(found)
 
 
-FORMS: Mapping[str, Callable[[PlanNode, Meter | None], str]] = {"text": _text, "json": _json}
+FORMS: Mapping[str, Callable[[nodes.PlanNode, Meter | None], str]] = {"text": _text, "json": _json}
 """How a plan is printed; with a meter, what it measured too."""
 
 
-def _beside(plan: PlanNode, meter: Meter) -> Spent:
+def _beside(plan: nodes.PlanNode, meter: Meter) -> Spent:
     """What no node of ``plan`` spent: on finding sources, on choosing the plan, on plans that were given up."""
-    return reduce(sub, (node.metrics.spent for node in every(plan)), meter.total)
+    return reduce(sub, (node.metrics.spent for node in nodes.every(plan)), meter.total)

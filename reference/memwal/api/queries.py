@@ -15,15 +15,12 @@ from ..drive import Meter
 from ..effects import Io, Protocol
 from ..errors import InvalidArgument, check_name
 from ..ids import RegionId, TableVersion, WalPosition
-from ..read import changes, cut, filters, lookup, predicates
+from ..read import changes, cut, filters, lookup, merging, nodes, predicates
+from ..read import query as asking
 from ..read import scan as reading
 from ..read import text as text_search
 from ..read import vector as vector_search
-from ..read.changes import ChangeEntry
-from ..read.cut import Split
-from ..read.merging import Hiding
-from ..read.nodes import PlanNode
-from ..read.query import Query
+from ..read.defaults import NPROBES
 from ..table import door, state
 from ..table.state import TableState
 from . import explaining
@@ -128,7 +125,7 @@ class Queries:
         *,
         splits: int | None = None,
         consistency: str = "strong",
-    ) -> tuple[Split, ...]:
+    ) -> tuple[cut.Split, ...]:
         """The read that `scan` would do now, in parts for several programs: `batches_of` gives the rows of each.
 
         All of them read one state of the table, fixed here. ``splits``: that many at most; None makes one for each
@@ -140,7 +137,7 @@ class Queries:
         asked = replace(self._query(columns, filter, consistency, ()), columns=columns)
         return self._run(cut.planned(self._io, asked, filter, splits))
 
-    def plan_read_again(self, named: Mapping[str, Any], columns: Sequence[str] | None = None) -> tuple[Split, ...]:
+    def plan_read_again(self, named: Mapping[str, Any], columns: Sequence[str] | None = None) -> tuple[cut.Split, ...]:
         """The splits of a cut that an earlier `plan_read` made, ``named`` by its `memwal.read.cut.Cut.named`.
 
         Raises `memwal.read.cut.CutGone` if something of it was collected since.
@@ -148,7 +145,7 @@ class Queries:
         asked = replace(self._query(columns, None, "strong", ()), columns=columns)
         return self._run(cut.planned_again(self._io, named, asked))
 
-    def batches_of(self, split: Split, hiding: Hiding | None = None) -> Iterator[pa.Table]:
+    def batches_of(self, split: cut.Split, hiding: merging.Hiding | None = None) -> Iterator[pa.Table]:
         """The rows of one part of `plan_read`, which this object may have made or another one of the same table.
 
         Rows come as from `batches`. Each key is relied on to be in the base once (AMB-105). ``hiding``: a
@@ -157,7 +154,7 @@ class Queries:
         `memwal.read.cut.CutGone` if something that the split needs was collected since the read was planned.
         """
         asked = cut.asked_of(split, self._query(split.columns, split.condition, "strong", ()), self._state)
-        return self._following(cut.split_rows(self._io, split, asked, hiding or Hiding()), split.columns)
+        return self._following(cut.split_rows(self._io, split, asked, hiding or merging.Hiding()), split.columns)
 
     def log_ends(self) -> dict[RegionId, WalPosition]:
         """Of each region the position after the last entry of its WAL: what is acknowledged before is below."""
@@ -167,7 +164,7 @@ class Queries:
         """Of each region the position of the first entry that its WAL still has, or where the next one will be."""
         return self._run(changes.log_starts(self._io))
 
-    def log_entries(self, region: str, start: int, end: int) -> Iterator[ChangeEntry]:
+    def log_entries(self, region: str, start: int, end: int) -> Iterator[changes.ChangeEntry]:
         """The WAL entries of ``region`` that have rows, from ``start`` to before ``end``, which `log_ends` gave.
 
         Flushed or not, in order. Raises `memwal.read.changes.LogGone` if one of them was collected.
@@ -199,7 +196,7 @@ class Queries:
         metric: str | None = None,
         index: str | None = None,
         exact: bool = False,
-        nprobes: int = vector_search.NPROBES,
+        nprobes: int = NPROBES,
         refine_factor: int | None = None,
         approximate: bool = False,
         consistency: str = "strong",
@@ -288,7 +285,7 @@ class Queries:
         meter.charge()
         return explaining.FORMS[form](plan, meter)
 
-    def _plan(self, asked: explaining.Asked, query: Query, *, run: bool) -> PlanNode:
+    def _plan(self, asked: explaining.Asked, query: asking.Query, *, run: bool) -> nodes.PlanNode:
         approximate = asked.approximate
         match asked.search:
             case vector_search.Nearest() as nearest:
@@ -306,12 +303,12 @@ class Queries:
         condition: Any,
         consistency: str,
         writers: Sequence[Writer],
-    ) -> Query:
+    ) -> asking.Query:
         keep = filters.parse(condition, self.schema) if condition is not None else None
         understood = predicates.understood(condition, self.schema)
         # A table of Arrow without columns forgets how many rows it has: one is read, and left out of the answer.
         least = [*self.primary_key, *self.schema.names][:1]
-        return Query(
+        return asking.Query(
             columns=columns if columns is None or len(columns) else least,
             keep=keep,
             predicate=predicates.of_columns(understood, self.schema),
@@ -320,7 +317,7 @@ class Queries:
             memory=[writer.memory() for writer in writers],
         )
 
-    def _lookup(self, keys: pa.Table, query: Query, *, run: bool = True) -> tuple[pa.Table, PlanNode]:
+    def _lookup(self, keys: pa.Table, query: asking.Query, *, run: bool = True) -> tuple[pa.Table, nodes.PlanNode]:
         wanted = door.admitted(keys, pa.schema([self.schema.field(name) for name in self.primary_key]))
         return self._run(lookup.lookup(self._io, wanted, query, run=run))
 

@@ -9,9 +9,7 @@ from typing import Any, TypeVar
 from ..codec.region_manifest import RegionManifest
 from ..ids import Generation, RegionId, SpecId
 from ..index.backlog import RegionBacklog
-from ..jobs.collector import ELIGIBILITY, Decision, Kind
-from ..jobs.index_builder import CaughtUp
-from ..jobs.merger import Failure, Merged
+from ..jobs import collector, index_builder, merger
 from ..table.history import TableCommit
 from ..words import counted, grid, moment, size
 
@@ -101,7 +99,7 @@ class MergeReport:
         return f"merged {generations} in {counted(self.commits, 'commit')}: {done}{rewritten}"
 
     @classmethod
-    def of(cls, done: Iterable[Merged], compacted: int) -> MergeReport:
+    def of(cls, done: Iterable[merger.Merged], compacted: int) -> MergeReport:
         """The sums over what one call merged, and how many fragments it rewrote then."""
         each = tuple(done)
         return cls(
@@ -113,7 +111,7 @@ class MergeReport:
         )
 
 
-def first(failures: Iterable[Failure]) -> Failure:
+def first(failures: Iterable[merger.Failure]) -> merger.Failure:
     """The first of ``failures``, of which there are some, with a note of each further one."""
     found, *others = failures
     for other in others:
@@ -125,10 +123,10 @@ def first(failures: Iterable[Failure]) -> Failure:
 class CatchUpReport:
     """What one call of `Table.catch_up` did, index by index."""
 
-    indexes: tuple[CaughtUp, ...]
+    indexes: tuple[index_builder.CaughtUp, ...]
 
     @property
-    def committed(self) -> tuple[CaughtUp, ...]:
+    def committed(self) -> tuple[index_builder.CaughtUp, ...]:
         """Those that were extended or credited; the others covered the table and were credited with it already."""
         return tuple(found for found in self.indexes if found.committed)
 
@@ -142,7 +140,7 @@ class CatchUpReport:
 class GcTotal:
     """How many things of one kind one call of `Table.gc` looked at."""
 
-    kind: Kind
+    kind: collector.Kind
     collected: int
     """Deleted; in a dry run: would be."""
     kept: int
@@ -154,7 +152,7 @@ class GcTotal:
 class GcReport:
     """What one call of `Table.gc` deleted or kept, thing by thing."""
 
-    decisions: tuple[Decision, ...]
+    decisions: tuple[collector.Decision, ...]
     dry_run: bool
 
     def __repr__(self) -> str:
@@ -164,12 +162,12 @@ class GcReport:
         return "\n".join([summary, *([grid(("kind", verb, "bytes", "kept"), rows)] if rows else [])])
 
     @property
-    def collected(self) -> tuple[Decision, ...]:
+    def collected(self) -> tuple[collector.Decision, ...]:
         """Decisions for deletion; in a dry run nothing was deleted."""
         return tuple(d for d in self.decisions if d.collected)
 
     @property
-    def kept(self) -> tuple[Decision, ...]:
+    def kept(self) -> tuple[collector.Decision, ...]:
         """Decisions against it."""
         return tuple(d for d in self.decisions if not d.collected)
 
@@ -177,7 +175,7 @@ class GcReport:
     def totals(self) -> tuple[GcTotal, ...]:
         """Counts by kind, in the order in which things are collected; kinds of which there is nothing are left out."""
         found = []
-        for kind in dict.fromkeys(table.kind for table in ELIGIBILITY):
+        for kind in dict.fromkeys(table.kind for table in collector.ELIGIBILITY):
             going = [d for d in self.collected if d.kind == kind]
             sizes = [d.size_bytes for d in going if d.size_bytes is not None]
             kept = sum(d.kind == kind for d in self.kept)

@@ -14,9 +14,8 @@ from ..index import backlog as waiting
 from ..index import drained, maintaining, regions
 from ..index.backlog import RegionBacklog
 from ..index.transforms import SpecRequest
-from ..jobs import collector, index_builder, spec_change
-from ..jobs.defaults import COMMIT_EVERY, COMPACT_OVER
-from ..jobs.merger import Failure, Merged, merge_regions
+from ..jobs import collector, index_builder, merger, spec_change
+from ..jobs.defaults import COMMIT_EVERY, COMPACT_OVER, RETAIN_MANIFESTS
 from ..region.limits import Limits
 from ..table import compaction, coverage, state
 from ..table import history as commits
@@ -127,7 +126,7 @@ class Table(Regions):
         names, last = [region] if isinstance(region, str) else region, None if until is None else Generation(until)
         if compact_over < 0:
             raise InvalidArgument(f"compact_over={compact_over} is to be a number of fragments, or 0 for never")
-        done: list[Merged] = []
+        done: list[merger.Merged] = []
         failed = self._merged(names, last, commit_every, replace_rows_of_others, done)
         compacted = self._compacted(compact_over, defer_index_remap) if done else 0
         if failed:
@@ -147,8 +146,8 @@ class Table(Regions):
         until: Generation | None,
         commit_every: int,
         replace_rows_of_others: bool,
-        done: list[Merged],
-    ) -> Mapping[RegionId, Failure]:
+        done: list[merger.Merged],
+    ) -> Mapping[RegionId, merger.Failure]:
         """As `merge`: the regions that could not be merged to their end. What is committed is added to ``done``."""
         self._check_not_pinned()
         if commit_every < 1:
@@ -156,7 +155,7 @@ class Table(Regions):
         apart = self._io.interpretation.manual_regions_apart and not replace_rows_of_others
         io = replace(self._io, interpretation=replace(self._io.interpretation, manual_regions_apart=apart))
         wanted, beside = self._to_merge(names)
-        _, failed = self._run(merge_regions(io, wanted, until, beside, commit_every=commit_every, done=done))
+        _, failed = self._run(merger.merge_regions(io, wanted, until, beside, commit_every=commit_every, done=done))
         self.refresh()
         return failed
 
@@ -214,7 +213,7 @@ class Table(Regions):
         retain_versions: int | None = None,
         retain_age_ms: int | None = None,
         grace_ms: int = 0,
-        retain_manifests: int = collector.RETAIN_MANIFESTS,
+        retain_manifests: int = RETAIN_MANIFESTS,
         orphan_age_ms: int = 0,
         time_travel: collector.TimeTravel = "progress",
         dry_run: bool = False,

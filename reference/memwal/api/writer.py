@@ -15,7 +15,7 @@ from ..errors import CloseFailed, InvalidArgument, MemwalError, WriterStopped
 from ..ids import Epoch, Generation, RegionId, WalPosition
 from ..jobs import marks
 from ..keys import among
-from ..read.sources import HeldIndexes, MemoryView
+from ..read import sources
 from ..region import writer as writing
 from ..region.memtable import MemTable
 from ..region.sequences import PutResult
@@ -175,7 +175,7 @@ class Writer:
         """
         return self._threads.run(self._writer.flush())
 
-    def memory(self) -> MemoryView:
+    def memory(self) -> sources.MemoryView:
         """What strong readers in this process may use: one table for each MemTable that is not flushed (AMB-117).
 
         Rows that are buffered only are visible too (AMB-23). Raises `WriterStopped` once the writer is.
@@ -183,7 +183,7 @@ class Writer:
         with self._threads.changed:
             held = self._writer.unflushed()
             indexes = {m.generation: _held_indexes(m, active=m is held[-1]) for m in held}
-        return MemoryView(self.region_id, self.epoch, tuple((m.generation, m.table()) for m in held), indexes)
+        return sources.MemoryView(self.region_id, self.epoch, tuple((m.generation, m.table()) for m in held), indexes)
 
     def close(self, *, flush: bool = False) -> None:
         """Store buffered rows, flush the MemTables that are frozen, and stop; the background thread ends.
@@ -221,17 +221,17 @@ class Writer:
                 error.add_note(f"closing the writer of region {self.region_id} failed too: {failure}")
 
 
-def _held_indexes(memtable: MemTable, *, active: bool) -> HeldIndexes:
+def _held_indexes(memtable: MemTable, *, active: bool) -> sources.HeldIndexes:
     """What readers may use of the indexes while writes continue: arrays and a filter that only ever gain entries.
 
     Of a frozen MemTable, whose indexes belong to the flush, only the filter, once it has all keys.
     """
     indexes = memtable.index_up_to_date(maintained=False) if active else memtable.indexes
     if indexes is None or indexes.rows != memtable.rows:
-        return HeldIndexes()
+        return sources.HeldIndexes()
     if not active:
-        return HeldIndexes(key_filter=indexes.key_filter)
-    return HeldIndexes(
+        return sources.HeldIndexes(key_filter=indexes.key_filter)
+    return sources.HeldIndexes(
         key_filter=indexes.key_filter,
         vectors={name: (index.code, tuple(index.inserted)) for name, index in indexes.vectors.items()},
         scalars={

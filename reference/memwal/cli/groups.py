@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
-from importlib.metadata import entry_points
 from typing import Any
 
 import typer
@@ -47,6 +46,8 @@ class Commands(Mapping[str, Any]):
         """As Typer keeps a command, or a group of them, that is registered."""
         if self._group == TABLE:
             return _registered(engine)
+        from importlib.metadata import entry_points  # the engine's own commands do without it
+
         joined = entry_points(group="memwal.commands")
         found = {}
         for entry in [each for each in joined if each.name == self._group] or joined:

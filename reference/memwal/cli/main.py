@@ -22,6 +22,7 @@ from memwal.cli import (
     look,
     merge,
     migrate,
+    plain,
     repair,
     scan,
     specs,
@@ -35,6 +36,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 """With which Typer ends a command that was interrupted, without a word."""
 
 
+plain.spare_pydantic()
 app = typer.Typer(
     cls=groups.FrontDoor,
     help="Lance MemWAL: a reference engine, its simulator, recorded faults and conformance suite.",

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..clauses import implements
 from ..maintained.scalar import Between
 from .region_values import exact
-from .transform_table import Transform, source, years
+from .transform_table import Transform, day, month, source, years
 from .transform_table import TransformParameters as Parameters
 
 _DAY_S = 86_400
@@ -128,8 +127,8 @@ _LEFT_OUT: Mapping[str, Callable[[Transform, Parameters, object, Between, pa.Dat
     "identity": _same_value,
     "truncate": _between_truncated,
     "year": _between_years,
-    "month": _of_days(pc.month),
-    "day": _of_days(pc.day),
+    "month": _of_days(month),
+    "day": _of_days(day),
     "hour": _of_hours,
 }
 """Transform -> whether none of the values in a range has a region value that is not NULL."""

@@ -168,7 +168,7 @@ def _base_column(table: pa.Table, column: _Column, path: str) -> list[Any]:
 def _listed(column: pa.ChunkedArray) -> list[Any]:
     if not _is_generations(column.type):
         return list(column.to_pylist())
-    if not any(len(chunk.flatten()) for chunk in column.chunks):
+    if all(chunk.offsets[0] == chunk.offsets[-1] for chunk in column.chunks if len(chunk)):
         return [()] * len(column)
     return list(column.to_pylist())
 

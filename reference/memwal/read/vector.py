@@ -30,6 +30,7 @@ from ..table.schema import check_columns
 from ..table.state import TableState
 from . import gap
 from .choosing import chosen_index
+from .defaults import NPROBES
 from .filters import RowFilter
 from .indexed import Answered, Coverage, in_base, inside, of_base, of_part
 from .memtable_part import MemTablePart
@@ -44,9 +45,6 @@ _OPENED_BYTES = 1 << 10
 """About what it takes to know an entry of an index beside its partitions."""
 DISTANCE = "_distance"
 """Column of the answer: float32; the squared distance for l2, one less the product or the cosine for the others."""
-
-NPROBES = 20
-"""Partitions that are looked at by default; as many as pylance looks at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -14,10 +15,12 @@ from ..clauses import implements
 from ..codec.marks import Mark, joined
 from ..errors import EngineBug
 from ..ids import FragmentId, Generation, WalPosition
-from ..maintained.base_index import MaintainedIndex
-from ..maintained.memory import MemTableIndexes
 from .log import Log
 from .mapping import FragmentMapping, FragmentPlace
+
+if TYPE_CHECKING:
+    from ..maintained.base_index import MaintainedIndex
+    from ..maintained.memory import MemTableIndexes
 
 SMALL_BYTES = 4096
 """Sizes up to this one are not taken exactly."""

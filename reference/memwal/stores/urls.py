@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.request import url2pathname
 
 from ..errors import InvalidArgument
 from .base import Store, check_name
@@ -69,6 +68,8 @@ def _file(scheme: str, rest: str, options: dict[str, str]) -> tuple[Store, str]:
     host, _, path = rest.partition("/")
     if host not in ("", "localhost"):
         raise InvalidArgument(f"{scheme}://{rest}: a path on host {host!r}; write {scheme}:///path")
+    from urllib.request import url2pathname  # comes with all of HTTP
+
     return _directory(Path(url2pathname("/" + path)), options), ""
 
 

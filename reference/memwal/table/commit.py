@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from functools import cache
-from importlib.metadata import version as distribution_version
 
 from .. import confirm, paths
 from ..clauses import implements
@@ -196,4 +195,6 @@ def _stamp(draft: Draft, transaction_file: str, now_ms: Milliseconds) -> None:
 
 @cache
 def _own_version() -> str:
-    return distribution_version("memwal")
+    from importlib.metadata import version  # only commits need it
+
+    return version("memwal")
