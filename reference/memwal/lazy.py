@@ -52,21 +52,21 @@ class _NoFrames:
             raise ModuleNotFoundError("this process makes no frames", name=name)
 
 
-class _Module(ModuleType):
+class _LazyModule(ModuleType):
     """A module whose code runs when one of its names is used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__version__":
             raise AttributeError(name)
         _run(self)
-        if type(self) is _Module:  # its code runs now, and what that loads asks for a name that is not there yet
+        if type(self) is _LazyModule:  # its code runs now, and what that loads asks for a name that is not there yet
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r} yet")
         return getattr(self, name)
 
 
 def _run(module: ModuleType | None) -> None:
     """Run the code of ``module`` if it waits."""
-    loader = module.__spec__.loader if type(module) is _Module and module.__spec__ else None
+    loader = module.__spec__.loader if type(module) is _LazyModule and module.__spec__ else None
     if isinstance(loader, _Waiting):
         loader.run(module)
 
@@ -78,7 +78,7 @@ class _Waiting:
         self._code, self._lock, self._runs = code, RLock(), False
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _Module(spec.name)
+        return _LazyModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing yet."""
@@ -86,7 +86,7 @@ class _Waiting:
     def run(self, module: ModuleType) -> None:
         with self._lock:
             _run(sys.modules.get(module.__name__.rpartition(".")[0]))
-            if type(module) is not _Module or self._runs:
+            if type(module) is not _LazyModule or self._runs:
                 return
             self._runs = True
             try:

@@ -22,7 +22,7 @@ PACKAGES = ("memwal_sim", "memwal_conformance", "memwal_spark")
 
 def loaded(program: str) -> set[str]:
     """Modules whose code ``program`` has run at its end."""
-    run = "[name for name, module in sys.modules.items() if type(module).__name__ != '_Module']"
+    run = "[name for name, module in sys.modules.items() if type(module).__name__ != '_LazyModule']"
     last = f"import sys; print('\\n'.join({run}), file=sys.stderr)"
     code = f"import atexit\natexit.register(lambda: exec({last!r}))\n{program}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
@@ -151,7 +151,7 @@ for name in names:
     child = os.fork()
     if child == 0:
         module = import_module(name)
-        assert type(module).__name__ == "_Module" or name.endswith((".defaults", ".scalar")), name
+        assert type(module).__name__ == "_LazyModule" or name.endswith((".defaults", ".scalar")), name
         try:
             module.no_such_name
         except AttributeError as error:

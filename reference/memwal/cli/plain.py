@@ -17,12 +17,12 @@ _by_typer = getattr(typer.core, "build_runtime_param", None)
 
 
 def spare_pydantic() -> None:
-    """Have the values of all commands of this process read by `Value`."""
+    """Have the values of all commands of this process read by `PlainValue`."""
     if _by_typer is not None:
-        typer.core.build_runtime_param = Value  # type: ignore[assignment, attr-defined]
+        typer.core.build_runtime_param = PlainValue  # type: ignore[assignment, attr-defined]
 
 
-class Value:
+class PlainValue:
     """What Typer asks for the value of one parameter; ``descriptor`` is Typer's own of it."""
 
     def __init__(self, descriptor: Any) -> None:

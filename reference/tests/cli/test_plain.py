@@ -14,7 +14,7 @@ Words = list[str]
 
 def answered(words: Words, monkeypatch: pytest.MonkeyPatch, *, by_typer: bool) -> tuple[int, str]:
     """Exit code and output of a command with each kind of value, with and without `plain`."""
-    monkeypatch.setattr(typer.core, "build_runtime_param", plain._by_typer if by_typer else plain.Value)
+    monkeypatch.setattr(typer.core, "build_runtime_param", plain._by_typer if by_typer else plain.PlainValue)
     app = typer.Typer()
 
     @app.command()
