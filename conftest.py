@@ -7,6 +7,9 @@ the test fails by name, with the stack of where it was. One that goes on all the
 raised or never comes back from native code, ends its process some seconds later, with the stacks of all threads;
 pytest-xdist then names the test and goes on with another worker.
 
+A test that takes over two seconds of a processor, and by which no planted bug or mutant is recorded to die, is named in
+`long_tests.txt` and counts as marked ``long``: `make explore` runs it, `make test` does not.
+
 Temporary files and folders that are still there after the last test of a module are an error of that test: what is left
 to the interpreter's end complains behind pytest's last line, where nobody looks.
 """
@@ -35,6 +38,8 @@ AGAIN_S = 2.0
 """The test is told again that its time is over after so long."""
 MERCY_S = 20.0
 """Its process is ended when it still runs so long after its limit."""
+LONG_TESTS = Path(__file__).with_name("long_tests.txt")
+"""Tests that are ``long`` for their cost, one on a line: a function, with all its cases, or one case."""
 TRIED = "memwal_tried"
 """Attribute of a test report: how many cases Hypothesis tried in the test."""
 OF_THE_PROCESS = "pymp-"
@@ -62,6 +67,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     os.close(config.stash[_STDERR])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    costly = set(LONG_TESTS.read_text("utf-8").splitlines())
+    for item in items:
+        if not costly.isdisjoint((item.nodeid, item.nodeid.partition("[")[0])):
+            item.add_marker("long")
 
 
 # The time limit ---------------------------------------------------------------------------------------------------

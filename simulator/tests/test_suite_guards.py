@@ -18,6 +18,7 @@ CLOSING = re.compile(r"=* ?\d+ (passed|failed).* in [\d.]+s.*")
 def run(folder: Path, source: str, *options: str, **environment: str) -> list[str]:
     """What pytest prints for a suite of one file under the root's ``conftest.py``, on standard output and error."""
     shutil.copy(ROOT / "conftest.py", folder)
+    (folder / "long_tests.txt").write_text("test_small.py::test_costly\ntest_small.py::test_cases[b]\n", "utf-8")
     (folder / "test_small.py").write_text(f"import pytest\n{source}", "utf-8")
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    time_limit(seconds):\n    long:\n", "utf-8")
     done = subprocess.run(
@@ -234,3 +235,26 @@ def test_the_closing_line_of_a_run_of_the_suite_itself_is_its_last_one() -> None
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stdout
     assert CLOSING.fullmatch(lines[-1]), lines[-5:]
+
+
+COSTLY = """
+def test_costly():
+    assert False
+
+@pytest.mark.parametrize("case", ["a", "b"])
+def test_cases(case):
+    assert case == "a"
+"""
+
+
+def test_a_function_or_a_case_that_is_named_as_long_is_left_out(tmp_path: Path) -> None:
+    assert "1 passed, 2 deselected" in run(tmp_path, COSTLY, "-m", "not long")[-1]
+    assert "2 failed, 1 deselected" in run(tmp_path, COSTLY, "-m", "long")[-1]
+
+
+def test_each_test_that_is_named_as_long_is_there_and_no_death_is_recorded_by_it() -> None:
+    deaths = (ROOT / "conformance" / "deaths.jsonl").read_text("utf-8")
+    for line in (ROOT / "long_tests.txt").read_text("utf-8").splitlines():
+        file, _, name = line.partition("[")[0].rpartition("::")
+        assert f"def {name}(" in (ROOT / file).read_text("utf-8"), line
+        assert f"{file}::{name}" not in deaths, line

@@ -37,7 +37,16 @@ TRIAL_MAX_S = 180.0
 """A test that takes longer than this with a mutant has not noticed it."""
 COPIED = (
     *("reference", "simulator", "conformance", "pipeline", "faults", "protos", "docs", "benchmarks"),
-    *("conftest.py", "pyproject.toml", "Makefile", "constraints.txt", "README.md", "SPEC_NOTES.md", "CONTRIBUTING.md"),
+    *(
+        "conftest.py",
+        "long_tests.txt",
+        "pyproject.toml",
+        "Makefile",
+        "constraints.txt",
+        "README.md",
+        "SPEC_NOTES.md",
+        "CONTRIBUTING.md",
+    ),
 )
 """What tests may look at, below the root of a checkout."""
 PATHS = ("reference", "simulator", "conformance", "pipeline")

@@ -496,7 +496,8 @@ def toy_pass(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The toy, with tests that notice all but ``count > 1``, and the guard of the suite."""
     (root / "reference/tests/test_toy.py").write_text(NOTICING, "utf-8")
     (root / "reference/tests/test_a_looking_away.py").write_text(LOOKING_AWAY, "utf-8")
-    shutil.copy(registry.ROOT / "conftest.py", root)
+    for guard in ("conftest.py", "long_tests.txt"):
+        shutil.copy(registry.ROOT / guard, root)
     (root / "simulator/memwal_sim").mkdir(parents=True)
     (root / "simulator/memwal_sim/__init__.py").touch()
     (root / "simulator/memwal_sim/profiles.py").write_text("def load(): ...", "utf-8")
