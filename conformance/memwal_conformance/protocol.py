@@ -36,9 +36,7 @@ ErrorKind = Literal[
 ]
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
 TELLING: frozenset[ErrorKind] = frozenset({"fenced", "conflict", "not_found", "already_exists", "corrupt"})
-"""Kinds that say which rule of the protocol stopped a message. By the others, which are of the store, of the call or of
-the process, no clause is broken where they were not due."""
-
+"""Kinds that say which rule of the protocol stopped a message; the others are of the store, the call or the process."""
 ROLES = ("writer", "reader", "merger", "index_builder", "collector")
 """Claiming a role in ``hello`` means answering all its messages."""
 
@@ -58,6 +56,14 @@ class AdapterError(Exception):
         super().__init__(f"{kind}: {native}")
         self.kind: ErrorKind = kind
         self.native = native
+
+
+def tells(message: str, error: AdapterError) -> bool:
+    """Whether an error that was not due says something of what the message is about, and not only that it was refused.
+
+    What ``eval`` messages are about is their argument, so that *not valid* is an answer there.
+    """
+    return error.kind in TELLING or (error.kind == "invalid_argument" and message.startswith("eval."))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

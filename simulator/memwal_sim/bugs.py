@@ -223,8 +223,7 @@ def replacing(replaced: Mapping[str, Callable[..., Any] | property]) -> Iterator
 def _replaced(target: str, replacement: Callable[..., Any] | property) -> Iterator[None]:
     place, name = owner(target)
     original = getattr(place, name)
-    owners = [place] if isinstance(place, type) else [place, *_importers(original, name)]
-    change = _Replacement(owners, name, original, replacement)
+    change = _Replacement(place, name, original, replacement)
     change.make()
     _changes.append(change)
     try:
@@ -238,18 +237,22 @@ def _replaced(target: str, replacement: Callable[..., Any] | property) -> Iterat
 class _Replacement:
     """A function of the engine that is replaced."""
 
-    owners: list[Any]
+    place: Any
     name: str
     original: Any
     replacement: Any
 
     def make(self) -> None:
-        for place in self.owners:
-            setattr(place, self.name, self.replacement)
+        self._put(self.original, self.replacement)
 
     def undo(self) -> None:
-        for place in self.owners:
-            setattr(place, self.name, self.original)
+        self._put(self.replacement, self.original)
+
+    def _put(self, old: object, new: object) -> None:
+        """Also in modules that were imported since: the engine imports some of its own when they are used."""
+        importers = [] if isinstance(self.place, type) else _importers(old, self.name)
+        for place in (self.place, *importers):
+            setattr(place, self.name, new)
 
 
 _changes: list[_Replacement] = []

@@ -47,7 +47,7 @@ GATE_CRASHES = 6
 ENOUGH = 10
 """A run of a changed engine ends when as many cases have failed."""
 Cases = dict[str, tuple[str, ...]]
-"""Case that notices -> the clauses that it names; none for a crash."""
+"""Case that notices -> the clauses that it names; none for a crash, and where a message is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +249,12 @@ def _run(name: str, adapter: str, arguments: Iterable[str]) -> Cases:
         return found
 
 
+def _said(planted: Planted, clauses: tuple[str, ...]) -> str:
+    if planted.kind == "vector":
+        return "answered as it must be"
+    return "failed" if clauses else "crashed, or refused a message"
+
+
 def seen(planted: Planted, found: Cases) -> list[Death]:
     """What a survey ``found``, to be kept."""
     return [
@@ -256,7 +262,7 @@ def seen(planted: Planted, found: Cases) -> list[Death]:
             planted=planted.name,
             killer=f"case {case}",
             digest=digest(planted, f"case {case}"),
-            said="answered as it must be" if planted.kind == "vector" else "failed" if clauses else "crashed",
+            said=_said(planted, clauses),
             clauses=None if planted.kind == "vector" else clauses,
         )
         for case, clauses in found.items()

@@ -18,10 +18,10 @@ from ..adapters.process import AdapterProcess
 from ..judge import bloom, content
 from ..judge.store import JudgedStore
 from ..judge.wire import DamagedBytes
-from ..protocol import TELLING, AdapterError, Json
+from ..protocol import AdapterError, Json, tells
 from ..verdicts import Finding
 
-CLAUSES = ("GEN-010",)
+CLAUSES: tuple[str, ...] = ("GEN-010",)
 """A generation has the serialised bloom filter over its primary keys."""
 MESSAGE = "eval.bloom"
 STRANGERS = 64
@@ -60,7 +60,7 @@ def asked(store: JudgedStore, schema: Sequence[Json], free: Sequence[AdapterProc
                     wrong = _wrong(file.read_bytes(), sorted(found, key=repr)[: bloom.KEYS_MAX], described, adapter)
                 except AdapterError as error:
                     wrong = f"cannot be read by the implementation that wrote it: {error}"
-                    clauses = CLAUSES if error.kind in TELLING else ()
+                    clauses = CLAUSES if tells(MESSAGE, error) else ()
                 broken = None if wrong is None else f"{region.region_id}/{generation.path}/{bloom.FILE} {wrong}"
                 yield Finding(clauses=clauses, broken=broken)
 

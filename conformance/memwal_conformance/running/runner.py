@@ -16,7 +16,7 @@ from memwal_sim.store import Contents
 
 from ..adapters.aided import HelperRefused
 from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
-from ..protocol import TELLING, AdapterError, Json, ProtocolViolation
+from ..protocol import AdapterError, Json, ProtocolViolation, tells
 from ..vectors import BadCase
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
 from . import checks, ending, machine, remembering
@@ -267,7 +267,7 @@ class ScenarioRun:
             self.witness(f"{name}'s {message} ended in {error}")
             raise Stop from None
         explained = error.kind in step.get("ambiguity", {}).get("fails", ())
-        told = clauses if explained or error.kind in TELLING else ()
+        told = clauses if explained or tells(message, error) else ()
         self._found(step, told, f"{name}'s {message} ended in {error}, {expected}", explained=explained)
         if not explained:
             raise Stop from None

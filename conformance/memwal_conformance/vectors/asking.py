@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from memwal_conformance.protocol import TELLING, AdapterError, Hello, Json
+from memwal_conformance.protocol import AdapterError, Hello, Json, tells
 from memwal_conformance.verdicts import Finding
 
 from . import objects, tables
@@ -64,4 +64,4 @@ def _asked(vector: Vector, direction: str, call: Call, served: tables.Served) ->
             return tables.ask(vector, direction, call, served), vector.clauses
         return objects.DIRECTIONS[direction](vector, call), vector.clauses
     except AdapterError as error:
-        return f"refused: {error}", vector.clauses if error.kind in TELLING else ()
+        return f"refused: {error}", vector.clauses if tells(messages(vector, direction)[0], error) else ()

@@ -110,6 +110,7 @@ HALF: Json = {"wal": {**ENTRY["wal"], "rows": {**ENTRY["wal"]["rows"], "rows": E
         ("B/wal/no_rows", ENTRY, Verdict.FAIL),
         ("B/wal/no_rows", AdapterError("storage", "503"), Verdict.REFUSED),
         ("B/wal/two_batches", AdapterError("corrupt", "no"), Verdict.FAIL),
+        ("B/wal/two_batches", AdapterError("invalid_argument", "no"), Verdict.FAIL),
         ("B/wal/two_batches", AdapterError("internal", "no"), Verdict.REFUSED),
     ],
 )

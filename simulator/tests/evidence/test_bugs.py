@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import memwal.confirm
 import memwal.paths
@@ -10,7 +12,7 @@ import pytest
 from memwal.effects import Commits
 from memwal.errors import InvalidArgument
 from memwal.revisions import STRICT
-from memwal_sim.bugs import Bug, choose, load, owner, planted, readings
+from memwal_sim.bugs import Bug, choose, load, none_planted, owner, planted, readings
 from memwal_sim.scenarios import commits
 
 
@@ -35,6 +37,19 @@ def test_a_planted_function_replaces_what_other_modules_imported() -> None:
     with planted([bug(replaced={"memwal.errors:NotFound": OtherError})]):
         assert memwal.confirm.NotFound is OtherError  # type: ignore[attr-defined, comparison-overlap]
     assert memwal.confirm.NotFound is original  # type: ignore[attr-defined]
+
+
+def test_a_module_that_was_imported_while_a_bug_was_planted_has_the_engine_s_own_function_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original, late = memwal.paths.wal, ModuleType("memwal.late")
+    with planted([bug(replaced={"memwal.paths:wal": lambda *_: "nowhere"})]):
+        late.wal = memwal.paths.wal  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, late.__name__, late)
+        with none_planted():
+            assert late.wal is original  # type: ignore[attr-defined]
+        assert late.wal is not original  # type: ignore[attr-defined]
+    assert late.wal is original  # type: ignore[attr-defined]
 
 
 def test_a_method_can_be_replaced() -> None:
