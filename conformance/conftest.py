@@ -13,8 +13,8 @@ HERE = Path(__file__).parent
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """``pytest conformance/`` runs the cases; the suite's own tests run where they are named, as ``make test`` does."""
-    own = collection_path == HERE / "tests"
+    if collection_path != HERE / "tests":
+        return None
     named = [Path(arg.partition("::")[0]).resolve() for arg in config.args]
-    if own and HERE in named and not any(path.is_relative_to(collection_path) for path in named):
-        return True
-    return None
+    own = any(path.is_relative_to(collection_path) for path in named)
+    return True if HERE in named and not own else None
