@@ -45,6 +45,29 @@ def test_a_hunt_on_spark_finds_what_the_hunt_here_finds() -> None:
     assert differ <= {"seconds", "rate", "states"}
 
 
+@pytest.mark.long  # two explorations; the lives of each place go the same way as all work
+def test_an_exploration_on_spark_finds_what_one_here_finds(tmp_path: Path) -> None:
+    adapter = f"{sys.executable} -m memwal_conformance.proving.broken halves_puts"
+    words = [
+        "conformance",
+        "explore",
+        "--against",
+        adapter,
+        "one_writer",
+        "takeover",
+        "--seconds",
+        "60",
+        "--enough",
+        "1",
+    ]
+    words += ["--out", str(tmp_path), "--json"]
+    here, there = (CliRunner().invoke(app, [*words, *more]) for more in ([], ["--on", "spark", "--jobs", "2"]))
+    assert (here.exit_code, there.exit_code) == (1, 1), there.output
+    one, other = (json.loads(done.stdout) for done in (here, there))
+    assert {each["words"] for each in one["findings"]} == {each["words"] for each in other["findings"]}
+    assert set(other["covered"]) == {"one_writer", "takeover"}
+
+
 def test_a_worker_that_dies_is_replaced_and_the_rest_is_done(tmp_path: Path) -> None:
     def work(thing: int) -> int:
         died = tmp_path / str(thing)

@@ -5,7 +5,6 @@ Exit codes: 0 nothing found, 1 something was, 2 usage.
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +12,9 @@ import typer
 from memwal.cli.terminal import entries
 from memwal.errors import InvalidArgument, check_name
 from memwal_sim.cli.terminal import mistakes_are_usage
+from memwal_sim.parallel import HERE
 
 if TYPE_CHECKING:
-    from ..adapters.harness import Harness
     from ..exploring.findings import ForeignFinding
 
 findings_app = typer.Typer(no_args_is_help=True, help="What an exploration found: a list, and one finding whole.")
@@ -37,7 +36,12 @@ def explore(
     preemptions: Annotated[int, typer.Option(min=0, max=4, help="Of one order of requests, at most.")] = 2,
     drawn: Annotated[int, typer.Option(min=0, help="So many lives more, drawn by Hypothesis from the seed.")] = 0,
     seed: Annotated[int, typer.Option(help="Of drawn lives and of random orders.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, max=16, help="Runs at a time.")] = 2,
+    jobs: Annotated[
+        int, typer.Option(min=1, max=64, help="Runs at a time; on spark, places that the lives are dealt to.")
+    ] = 2,
+    on: Annotated[
+        str, typer.Option(help="here, or spark: the session as for `memwal explore hunt`; each place has the budget.")
+    ] = HERE,
     roles_by: Annotated[
         str,
         typer.Option(help="Player of the jobs that the adapter does not claim: suite, reference or none."),
@@ -56,9 +60,8 @@ def explore(
     as_json: Annotated[bool, typer.Option("--json", help="Print findings.json instead of text.")] = False,
 ) -> None:
     """Run short lives of an implementation under every fault, crash and order of requests that the budget allows."""
-    from ..exploring import findings, reproducing, showing
+    from ..exploring import findings, sharing, showing
     from ..exploring import lives as known_lives
-    from ..exploring.explorer import ForeignExploration
 
     with mistakes_are_usage():
         known = known_lives.load(lives or known_lives.FILE)
@@ -68,37 +71,34 @@ def explore(
         for name in life or ():
             check_name("life", name, sorted(known))
         chosen = [known[name] for name in life or known] + list(known_lives.drawn(drawn, seed) if drawn else ())
-        settings = _settings(setting or [])
-        harnesses = _harnesses(against, native_version, settings, roles_by, jobs, limit)
-        try:
-            hello = harnesses[0].hello()
-            exploration = ForeignExploration(
-                harnesses=harnesses,
-                revision=revision or hello.revisions[-1],
-                lives=chosen,
-                seconds=seconds,
-                preemptions=preemptions,
-                seed=seed,
-                enough=enough,
-                say=lambda line: typer.echo(line, err=True),
-            )
-            notebook = exploration.notebook
-            files = reproducing.Reproductions(notebook, out, harnesses[0].settings, native_version)
-            exploration.found = files.shown
-            exploration.run()
-        finally:
-            for harness in harnesses:
-                harness.close()
-        files.keep(exploration.covered)
+        task = sharing.ExplorationTask(
+            against=against,
+            version=native_version,
+            settings=_settings(setting or []),
+            roles_by=roles_by,
+            limit_s=limit,
+            revision=revision,
+            lives=tuple(chosen),
+            seconds=seconds,
+            preemptions=preemptions,
+            seed=seed,
+            enough=enough,
+            jobs=jobs,
+        )
+        found = sharing.carried_out(task, out, on, lambda line: typer.echo(line, err=True))
+    notebook = found.notebook
     if as_json:
         typer.echo((out / findings.FILE).read_text("utf-8"), nl=False)
     else:
-        for name, words in exploration.covered.items():
-            typer.echo(f"{name}: {words}")
-        typer.echo("\n".join(showing.listed(notebook.findings, hello.implementation)) or "nothing was found")
+        name = notebook.implementation
+        for each, words in found.covered.items():
+            typer.echo(f"{each}: {words}")
+        for detail in found.lent.values():
+            typer.echo(f"not by {name}, but by the player of a role that it is lent: {detail}")
+        typer.echo("\n".join(showing.listed(notebook.findings, name)) or "nothing was found")
         typer.echo(
-            f"{hello.implementation} {hello.version}, revision {exploration.revision}: {exploration.runs} runs, "
-            f"{len(notebook.findings)} findings, {exploration.unconfirmed} seen once only; {out}"
+            f"{name} {notebook.version}, revision {notebook.revision}: {found.runs} runs, "
+            f"{len(notebook.findings)} findings, {found.unconfirmed} seen once only; {out}"
         )
     raise typer.Exit(1 if notebook.findings else 0)
 
@@ -108,23 +108,6 @@ def _settings(given: list[str]) -> dict[str, str]:
     if wrong := next((name for name, sign, _ in pairs if not name or not sign), None):
         raise InvalidArgument(f"--setting takes NAME=VALUE, not {wrong!r}")
     return {name: value for name, _, value in pairs}
-
-
-def _harnesses(
-    against: str, version: str | None, settings: dict[str, str], roles_by: str, jobs: int, limit: float
-) -> list[Harness]:
-    from ..adapters import harness, versions
-    from ..exploring.adapters import explored
-
-    if against == versions.NAME:
-        try:
-            command = versions.command(version)
-        except versions.NotInstalled as error:
-            raise InvalidArgument(str(error)) from error
-    else:
-        command = harness.REFERENCE if against == "reference" else tuple(shlex.split(against))
-    helpers = harness.players(roles_by)
-    return [explored(command, settings, helpers, limit_s=limit) for _ in range(jobs)]
 
 
 @findings_app.command("list")

@@ -102,6 +102,8 @@ class ForeignExploration:
     jobs: list[_Job] = field(init=False)
     runs: int = 0
     unconfirmed: int = 0
+    lent: dict[str, str] = field(default_factory=dict)
+    """What players of lent roles did wrong: in words, and as it was seen first."""
     _judged: dict[StateLook, tuple[Symptom, ...]] = field(default_factory=dict)
     _starts: dict[tuple[object, ...], Start] = field(default_factory=dict)
     """What several lives begin with."""
@@ -280,7 +282,7 @@ class ForeignExploration:
         if plan.crash is not None and until is None:
             assert job.alone is not None
             state = job.alone.states[plan.crash]
-            return ShownRun(plan, job.alone, recoverer.after(job.alone, state), states=1)
+            return ShownRun(plan, job.alone, self._own(recoverer.after(job.alone, state)), states=1)
         drive = InOrder(plan, job.touched) if plan.ordered else None
         lived = live(recoverer.harness, self.revision, life, start, plan.rules, drive or in_order, over)
         with self._lock:
@@ -288,7 +290,7 @@ class ForeignExploration:
         lent = not set(JOBS).isdisjoint(
             recoverer.harness.hello().lent
         )  # what the texts leave open, another player may have done
-        shown = of_run(lived)
+        shown = of_run(lived, recoverer.harness.hello())
         symptoms = [each for each in shown if not (each.oracle == "hang" and plan.waits) and not (each.note and lent)]
         states = left_out = 0
         cut = lived.cut
@@ -309,7 +311,16 @@ class ForeignExploration:
             symptoms += recoverer.after(lived, state)
             states += 1
             most = most - 1 if fresh and most else most
-        return ShownRun(plan, lived, symptoms, states, left_out, drive, cut)
+        return ShownRun(plan, lived, self._own(symptoms), states, left_out, drive, cut)
+
+    def _own(self, symptoms: Sequence[Symptom]) -> list[Symptom]:
+        """Those that the implementation made. What another player did wrong is said once."""
+        with self._lock:
+            for each in symptoms:
+                if each.lent and each.words not in self.lent:
+                    self.lent[each.words] = each.detail
+                    self.say(f"by the player of a role that is lent, and no finding: {each.detail}")
+        return [each for each in symptoms if not each.lent]
 
     def _noted(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, shown: ShownRun) -> None:
         """Group what is wrong; what is new is believed when it is seen again, and made small."""

@@ -152,7 +152,7 @@ class Notebook:
         life = lived.life
         state = next((each for each in lived.states if head.order and each.order == head.order), None)
         found = ForeignFinding(
-            number=1 + max((each.number for each in self.findings), default=0),
+            number=0,
             oracle=head.oracle,
             words=head.words,
             hit=plan.hit,
@@ -173,11 +173,29 @@ class Notebook:
             versions=[self.version],
             decoded=_decoded(head, lived, state or lived.states[-1], self.revision),
         )
+        self._take(found)
+        return found
+
+    def join(self, other: Notebook) -> None:
+        """Take over the findings of another exploration of the same implementation, of which some are known here."""
+        for each in other.findings:
+            same = [
+                one
+                for one in self.findings
+                if one.heads(each) and (one.undisturbed or _class(one.hit) == _class(each.hit))
+            ]
+            if same:
+                same[0].absorb(each)
+            else:
+                self._take(each)
+
+    def _take(self, found: ForeignFinding) -> None:
+        """A new finding, under a number of its own, in the place of those that it says more than."""
+        found.number = 1 + max((each.number for each in self.findings), default=0)
         absorbed = [each for each in self.findings if found.undisturbed and found.heads(each)]
         for each in absorbed:
             found.absorb(each)
         self.findings = [each for each in self.findings if each not in absorbed] + [found]
-        return found
 
     def save(self, folder: Path, covered: dict[str, Any]) -> None:
         """Write ``findings.json``. The folder is made."""

@@ -27,11 +27,12 @@ from ..gate.requests import class_of, name_of
 from ..judge import content, structure, table
 from ..judge import store as judged
 from ..judge.wire import DamagedBytes, WireMessage
-from ..protocol import Json
+from ..protocol import Hello, Json
 from ..running import oracle
 from ..running.testbed import FOLDER
 from ..sentences import without_names
 from .copies import StateCopy, copied
+from .lending import by_another, first_that, lent
 from .living import Lived, unexplained
 from .starting import configured, limits_of
 from .tables import KEY
@@ -56,6 +57,8 @@ class Symptom:
     """It was seen only by a process that recovered under another limit than the writer's."""
     note: str | None = None
     """The note of SPEC_NOTES by which the texts leave it open."""
+    lent: bool = False
+    """Another player made it, in a role that the suite lends the implementation."""
 
 
 DURABLE = ("WAL-001",)
@@ -85,11 +88,12 @@ def _by_read(wrong: str) -> tuple[str, ...]:
     return DURABLE if "missing" in wrong else READS[1:]
 
 
-def of_run(lived: Lived) -> Iterator[Symptom]:
+def of_run(lived: Lived, hello: Hello) -> Iterator[Symptom]:
     """What is wrong with the run itself: steps that no step of the machine allows, answers, ends."""
     for finding in lived.breaks:
         assert finding.broken is not None
-        near = finding.broken.partition("(line ")[0]
+        near, _, line = finding.broken.partition("(line ")
+        number = line.partition(" ")[0]
         yield Symptom(
             oracle="machine",
             words=without_names(near),
@@ -97,6 +101,7 @@ def of_run(lived: Lived) -> Iterator[Symptom]:
             clauses=finding.clauses,
             order=0,
             note=finding.ambiguity,
+            lent=number.isdecimal() and by_another(lived, int(number), hello),
         )
     for read in unexplained(lived):
         why = "a scan found rows that no order of the writes gives"
@@ -197,7 +202,8 @@ class Recoverer:
                 found += self._reopened(lived, history, state, copy, rows)
             if found:
                 break  # the other limit has nothing to say about what is wrong without it
-        return found
+        others = {each.words for each in found if each.lent}
+        return [replace(each, lent=each.words in others) for each in found]
 
     def _reopened(
         self, lived: Lived, history: History, state: CrashState, copy: StateCopy, rows: int | None
@@ -241,13 +247,15 @@ class Recoverer:
             store = judged.read(copy.root, self.revision, key, copy.storage)
             for result in structure.run(store):
                 for fault in result.broken:
+                    words = f"{result.check}: {without_names(fault.what)}"
                     yield Symptom(
                         oracle="structure",
-                        words=f"{result.check}: {without_names(fault.what)}",
+                        words=words,
                         detail=fault.what,
                         clauses=fault.clauses,
                         order=state.order,
                         where=where,
+                        lent=where == "stored" and self._lent(lived, state, words),
                     )
             seen = appended(store) if lived.life.append_only else content.live(content.durable(store))
         except DamagedBytes as error:
@@ -258,6 +266,19 @@ class Recoverer:
             return
         broken = _by_appended if lived.life.append_only else _by_stored
         yield from self._compared(history, seen, state, where, broken)
+
+    def _lent(self, lived: Lived, state: CrashState, words: str) -> bool:
+        """Whether another player made what is wrong with the structure of a state."""
+        hello = self.harness.hello()
+        if lent(hello).isdisjoint(step.verb for step in lived.life.steps):
+            return False
+
+        def shows(earlier: CrashState) -> bool:
+            with copied(earlier.contents, self.revision) as copy:
+                found = self._stored(lived, lived.at(earlier), earlier, copy, "earlier")
+                return any(each.words == words for each in found)
+
+        return by_another(lived, first_that(lived, state, shows).order, hello)
 
     def _compared(
         self, history: History, seen: Sequence[dict[str, Any]], state: CrashState, where: str, broken: Broken

@@ -26,8 +26,8 @@ _PLACE = "FINDING: dict[str, Any] = {}"
 _STUB = "from memwal_conformance.exploring.stub import BUCKET, StubStore, name_of\n"
 _LIMIT_S = 90.0
 """A file stops trying after a minute."""
-SHOWS = "shows"
-"""Beginning of what is said of a file that shows its finding."""
+SHOWS, SHOWS_NOT = "shows", "does not show"
+"""Beginnings of what is said of a file that was run."""
 OTHER = 3
 """Exit status of a file that shows something else."""
 
@@ -113,8 +113,10 @@ class Reproductions:
         self.notebook.save(self.folder, covered)
         showing.write_logs(self.notebook.findings, self.folder)
         for found in self.notebook.findings:
-            if not found.alone:
-                self.shown(found, 0.0)
+            ran = found.alone
+            self.shown(found, 0.0)
+            if ran.startswith((SHOWS, SHOWS_NOT)):
+                found.alone = ran
         numbers = {f"{found.number:02}" for found in self.notebook.findings}
         for file in self.folder.glob("[0-9][0-9].*"):
             if file.stem not in numbers:
@@ -137,7 +139,7 @@ def run(found: ForeignFinding, file: Path, python: str, seconds: float = _LIMIT_
             env={**os.environ, **NOWHERE},
         )
     except subprocess.TimeoutExpired:
-        return f"does not show it: it did not end in {seconds:.0f} s"
+        return f"{SHOWS_NOT} it: it did not end in {seconds:.0f} s"
     file.with_suffix(".txt").write_text(done.stdout + done.stderr, encoding="utf-8")
     return judged(found, done.returncode, done.stderr)
 
@@ -165,11 +167,11 @@ def judged(found: ForeignFinding, status: int, errors: str) -> str:
     if status < 0 and found.oracle == "crash":
         return f"{SHOWS} it: the process ends by signal {-status}"
     if "Traceback" in errors or status not in (0, 1, OTHER):
-        return f"does not show it: it ended with {(errors.splitlines() or [f'status {status}'])[-1]}"
+        return f"{SHOWS_NOT} it: it ended with {(errors.splitlines() or [f'status {status}'])[-1]}"
     if status == 1:
         return f"{SHOWS} it"
     if status == OTHER:
-        return "does not show it, but something else that is wrong"
+        return f"{SHOWS_NOT} it, but something else that is wrong"
     if found.oracle not in LOOKED_FOR:
-        return f"does not show it: it looks for rows, answers and stored files, and this was seen by {found.oracle}"
-    return "does not show it: it tried a few times, and timing differs from that of the gate"
+        return f"{SHOWS_NOT} it: it looks for rows, answers and stored files, and this was seen by {found.oracle}"
+    return f"{SHOWS_NOT} it: it tried a few times, and timing differs from that of the gate"

@@ -94,7 +94,10 @@ def shown_by(command: tuple[str, ...], life: ForeignLife, plan: Plan, touched: T
     drive = living.in_order if plan.switches is None else InOrder(plan, touched)
     lived = living.live(harness, "B", life, start, plan.rules, drive)
     recoverer = Recoverer(harness, "B")
-    found = [*of_run(lived), *(each for state in crash_states(lived, plan) for each in recoverer.after(lived, state))]
+    found = [
+        *of_run(lived, harness.hello()),
+        *(each for state in crash_states(lived, plan) for each in recoverer.after(lived, state)),
+    ]
     recoverer.close()
     harness.close()
     return found

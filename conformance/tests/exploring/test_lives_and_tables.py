@@ -33,7 +33,7 @@ def test_base_writes_are_part_of_a_life_and_rows_that_they_lose_are_missed(monke
     recoverer = Recoverer(harness, "B")
     lived = living.live(harness, "B", BASE_WRITES, start)
     assert lived.told[-4:] == ("p base: done", "m merge: done", "p compact: done", "m scan: done")
-    assert [*of_run(lived), *recoverer.after(lived, lived.states[-1])] == []
+    assert [*of_run(lived, harness.hello()), *recoverer.after(lived, lived.states[-1])] == []
     told = AidedProcess.call
 
     def call(process: AidedProcess, message: str, params: Any) -> Any:
@@ -43,7 +43,7 @@ def test_base_writes_are_part_of_a_life_and_rows_that_they_lose_are_missed(monke
 
     monkeypatch.setattr(AidedProcess, "call", call)
     lived = living.live(harness, "B", BASE_WRITES, start)
-    found = [*of_run(lived), *recoverer.after(lived, lived.states[-1])]
+    found = [*of_run(lived, harness.hello()), *recoverer.after(lived, lived.states[-1])]
     recoverer.close()
     harness.close()
     assert {each.oracle for each in found} == {"answer", "rows"}
@@ -56,7 +56,7 @@ def lived_by(command: tuple[str, ...], life: ForeignLife, revision: str = "B") -
     start = starting.started(harness, revision, life)
     recoverer = Recoverer(harness, revision)
     lived = living.live(harness, revision, life, start)
-    found = [*of_run(lived), *recoverer.after(lived, lived.states[-1])]
+    found = [*of_run(lived, harness.hello()), *recoverer.after(lived, lived.states[-1])]
     recoverer.close()
     harness.close()
     return lived, found
