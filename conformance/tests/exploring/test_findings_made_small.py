@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from memwal_conformance.exploring import lives, orders, plans
+from memwal_conformance.exploring import judging, lives, orders, plans
 from memwal_conformance.exploring.findings import ForeignFinding, Notebook
 from memwal_conformance.exploring.judging import Symptom
 from memwal_conformance.exploring.lives import ForeignLife
@@ -143,3 +143,17 @@ def test_a_worse_symptom_beside_a_known_one_is_a_finding_of_its_own() -> None:
     lag = dataclasses.replace(HEAD, oracle="machine", words="the pointer lags")
     added(notebook, ALONE, lag)
     assert notebook.known([lag, HEAD], fault(LATE)) is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "stored", "appended", "read"),
+    [
+        ("the row {'id': 1} is missing", ("WAL-001",), ("WAL-001",), ("WAL-001",)),
+        ("key (1,) is there twice", ("WAL-001",), (), ("READ-002",)),
+        ("the row is {'id': 1} instead of {'id': 1}", ("WAL-001",), ("WAL-001",), ("READ-002",)),
+    ],
+)
+def test_rows_that_are_wrong_break_the_clause_about_what_looked_at_them(
+    wrong: str, stored: tuple[str, ...], appended: tuple[str, ...], read: tuple[str, ...]
+) -> None:
+    assert (judging._by_stored(wrong), judging._by_appended(wrong), judging._by_read(wrong)) == (stored, appended, read)
