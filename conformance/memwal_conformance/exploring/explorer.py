@@ -287,10 +287,9 @@ class ForeignExploration:
         lived = live(recoverer.harness, self.revision, life, start, plan.rules, drive or in_order, over)
         with self._lock:
             self.runs += 1
-        lent = not set(JOBS).isdisjoint(
-            recoverer.harness.hello().lent
-        )  # what the texts leave open, another player may have done
-        shown = of_run(lived, recoverer.harness.hello())
+        hello = recoverer.harness.hello()
+        lent = not set(JOBS).isdisjoint(hello.lent)  # what the texts leave open, another player may have done
+        shown = of_run(lived, hello)
         symptoms = [each for each in shown if not (each.oracle == "hang" and plan.waits) and not (each.note and lent)]
         states = left_out = 0
         cut = lived.cut
