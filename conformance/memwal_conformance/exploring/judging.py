@@ -65,6 +65,8 @@ DURABLE = ("WAL-001",)
 """What is broken where an acknowledged row is not there, or not as it was acknowledged."""
 READS = ("READ-001", "READ-002")
 """What is broken where a reader does not merge all sources, or shows another version of a row than the newest."""
+MERGED = ("MERGE-002", "READ-002")
+"""What is broken where the base table has a key twice."""
 RECOVERED = ("FENCE-016",)
 """What is broken where a fresh process cannot recover a region."""
 
@@ -257,6 +259,7 @@ class Recoverer:
                         where=where,
                         lent=where == "stored" and self._lent(lived, state, words),
                     )
+            twice = [] if lived.life.append_only else _twice(table.plain(table.rows(store.root, store.storage)))
             seen = appended(store) if lived.life.append_only else content.live(content.durable(store))
         except DamagedBytes as error:
             words = f"the store cannot be read: {without_names(str(error))}"
@@ -264,6 +267,15 @@ class Recoverer:
                 oracle="structure", words=words, detail=str(error), clauses=DURABLE, order=state.order, where=where
             )
             return
+        if twice:
+            yield Symptom(
+                oracle="rows",
+                words="the base table has rows of one key twice",
+                detail=f"the base table has rows of one key twice: {twice}",
+                clauses=MERGED,
+                order=state.order,
+                where=where,
+            )
         broken = _by_appended if lived.life.append_only else _by_stored
         yield from self._compared(history, seen, state, where, broken)
 
@@ -324,6 +336,12 @@ class Recoverer:
 def _scanned(process: AdapterProcess, place: str, beside: Json) -> list[dict[str, Any]]:
     reader = process.call("reader.open", {"table": place, "consistency": "strong"})["reader"]
     return table.plain(cells.to_table(process.call("reader.scan", {"reader": reader, **beside})["rows"]))
+
+
+def _twice(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows whose key is not theirs alone."""
+    keys = Counter(tuple(row[name] for name in KEY) for row in rows)
+    return [row for row in rows if keys[tuple(row[name] for name in KEY)] > 1]
 
 
 def appended(store: judged.JudgedStore) -> list[dict[str, Any]]:

@@ -43,6 +43,7 @@ class Verb(StrEnum):
 
 
 WRITES = (Verb.PUT, Verb.AGAIN, Verb.REPLACE, Verb.TWICE, Verb.DELETE, Verb.FILL)
+READS = (Verb.SCAN, Verb.ASK)
 BASE_WRITES = (Verb.BASE, Verb.UPDATE, Verb.REMOVE)
 """Those of a user who knows nothing of MemWAL."""
 SENT: Mapping[Verb, tuple[str, ...]] = {

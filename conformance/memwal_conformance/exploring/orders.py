@@ -19,6 +19,7 @@ from ..gate import Address, Diverged, LogEntry, S3Operation, Schedule, Stuck
 from ..gate.calls import GROUP_OF
 from ..gate.schedule import Step
 from ..running.testbed import FOLDER
+from .lives import READS
 from .living import LifeRun
 from .plans import Plan
 
@@ -27,9 +28,11 @@ OWN = (FOLDER, paths.DATA, paths.TRANSACTIONS, paths.DELETIONS, paths.INDICES)
 """Kinds of objects whose names are chosen by chance: no other process knows one before a shared object names it."""
 LIMIT_S = 20.0
 SETTLE_MS = 3.0
-FIRST, BEFORE_READS, PAIRED, DEEPER = -1, 2, 4, 4
-"""Ranks of the order without a preemption; of a preemption before a read or a hint; of a fault in an order, above that
-of the fault; and of each preemption more."""
+FIRST, BEFORE_READS, FAR, PAIRED, DEEPER = -1, 2, 1, 4, 4
+"""Ranks of the order without a preemption; of a preemption before a read or a hint; of one by an operation that stands
+farther away in the life; of a fault in an order, above that of the fault; and of each preemption more."""
+BESIDE = 2
+"""So many steps away an operation of a life is beside another one."""
 DEPTH = 3
 """Of the bugs that random orders are made for: two preemptions."""
 
@@ -80,10 +83,8 @@ class OrderMoment:
 
     before: str
     """Its operation, and the kind of request that it is about to make."""
-    rank: int
-    """Above that of an order without it: 0 before a change that others rely on."""
-    others: Mapping[str, str]
-    """Each other actor that could run -> the operation that it would go on with."""
+    others: Mapping[str, tuple[str, int]]
+    """Each other actor that could run -> the operation that it would go on with, and what that is worth: 0 is most."""
 
 
 @dataclass(slots=True)
@@ -155,12 +156,13 @@ class InOrder:
         if self.touched is None or not self.touched.shared(self._current, mine):
             return self._current
         number = len(self.decisions)
-        others = {actor: self._operation(actor, step) for actor, step in enabled.items() if actor != self._current}
-        kind = kind_of(mine["name"])
-        rank = 0 if _changes(mine["operation"]) and kind != "hint" else BEFORE_READS
-        self.decisions.append(
-            OrderMoment(f"{self._operation(self._current, mine)}: {mine['operation']} of {kind}", rank, others)
-        )
+        others = {
+            actor: (self._operation(actor, step), self._rank(mine, actor))
+            for actor, step in enabled.items()
+            if actor != self._current
+        }
+        before = f"{self._operation(self._current, mine)}: {mine['operation']} of {kind_of(mine['name'])}"
+        self.decisions.append(OrderMoment(before, others))
         if self._chance is not None:
             if number in self._falls:
                 self._ranks[self._current] = sorted(self._falls).index(number)
@@ -187,6 +189,17 @@ class InOrder:
         """The number of the operation that an actor would go on with."""
         mine = self._run.life.of(actor)
         return mine[min(self._begun[actor], len(mine) - 1)]
+
+    def _rank(self, step: Step, other: str) -> int:
+        """How little it is worth that ``other`` comes before a step of the actor that runs.
+
+        Most is to be seen where an operation stands beside this one in the life, and comes before a change, or before
+        what a reader reads.
+        """
+        mine = self._run.life.of(self._current)[self._begun[self._current] - 1]
+        reads = self._run.life.steps[mine].verb in READS
+        telling = kind_of(step["name"]) != "hint" and (reads or _changes(step["operation"]))
+        return (0 if telling else BEFORE_READS) + (0 if 0 < self._step(other) - mine <= BESIDE else FAR)
 
     def _operation(self, actor: str, step: Step) -> str:
         number = self._begun[actor] - ("release" in step)
@@ -217,11 +230,10 @@ def further(plan: Plan, decisions: Sequence[OrderMoment], preemptions: int) -> I
         return
     for number in range(max(switches, default=-1) + 1, len(decisions)):
         moment = decisions[number]
-        rank = moment.rank + DEEPER * len(switches)
-        for actor, operation in moment.others.items():
+        for actor, (operation, rank) in moment.others.items():
             kind = f"{moment.before}, and {operation}"
             more = f"{plan.kind}; {kind}" if switches else kind
-            yield plan_of({**switches, number: actor}, kind=more, rank=rank)
+            yield plan_of({**switches, number: actor}, kind=more, rank=rank + DEEPER * len(switches))
 
 
 def at_random(number: int, seed: int, decisions: int) -> Plan:

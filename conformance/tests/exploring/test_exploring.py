@@ -173,14 +173,19 @@ def test_only_requests_that_others_touch_are_moments_of_another_order() -> None:
 
 
 def test_further_orders_differ_by_one_preemption_behind_the_last_within_the_bound() -> None:
-    moments = [("put: CREATE of wal", 0, {"b": "open"}), ("open: GET of manifest", 2, {"a": "put", "c": "scan"})]
-    decisions = [orders.OrderMoment(*each) for each in moments]
+    far = {"a": ("put", 3), "c": ("scan", 2)}
+    decisions = [
+        orders.OrderMoment("put: CREATE of wal", {"b": ("open", 0)}),
+        orders.OrderMoment("open: GET of wal", far),
+    ]
     first = list(orders.further(orders.plan_of({}), decisions, 1))
     assert [plan.switches for plan in first] == [{0: "b"}, {1: "a"}, {1: "c"}]
-    assert [plan.rank for plan in first] == [0, orders.BEFORE_READS, orders.BEFORE_READS]
-    assert first[2].kind == "open: GET of manifest, and scan"
+    assert [plan.rank for plan in first] == [0, 3, 2]
+    assert first[2].kind == "open: GET of wal, and scan"
     assert list(orders.further(first[0], decisions, 1)) == []
-    assert [plan.switches for plan in orders.further(first[0], decisions, 2)] == [{0: "b", 1: "a"}, {0: "b", 1: "c"}]
+    more = list(orders.further(first[0], decisions, 2))
+    assert [plan.switches for plan in more] == [{0: "b", 1: "a"}, {0: "b", 1: "c"}]
+    assert [plan.rank for plan in more] == [3 + orders.DEEPER, 2 + orders.DEEPER]
     assert list(orders.further(first[2], decisions, 2)) == []
 
 
@@ -218,7 +223,12 @@ def test_operations_begin_as_the_life_has_them_and_one_that_is_interrupted_waits
         if "go" in step:
             begun.append(str(IN_TURN.steps[left[actor].pop(0)]))
     assert begun == order
-    assert all(moment.before.endswith(": CREATE of wal") for moment in drive.decisions)
+    if not switches:
+        found = [(moment.before, dict(moment.others)) for moment in drive.decisions]
+        assert found[0] == ("put: CREATE of wal", {"b": ("put", 0)})
+        assert found[2] == ("flush: CREATE of wal", {"b": ("flush", 0)})
+        assert found[1] == ("put: CREATE of wal", {"a": ("flush", 0)})
+        assert found[3] == ("flush: CREATE of wal", {"a": ("put", 0)})
 
 
 HELLO = Hello(
