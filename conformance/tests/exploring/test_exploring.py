@@ -474,3 +474,21 @@ def test_findings_that_are_one_matter_stand_together_and_others_by_themselves() 
     assert [line[15:].startswith("  ") for line in lines[::2]] == [False, True, True, False]
     assert [int(line[:3]) for line in lines[::2]] == [2, 1, 4, 3]
     assert lines[1].strip() == "x 1; WAL-001; no fault; seen in 1 run"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("bug", "life", "most", "words"),
+    [
+        ("merged_twice", "mergers", 20, "the base table has rows of one key twice"),
+        ("flush_under_way", "collects", 40, ""),
+    ],
+)
+def test_a_bug_that_needs_an_order_is_found_in_a_life_of_the_suite_after_few_plans(
+    explored, bug: str, life: str, most: int, words: str
+) -> None:
+    found = explored(broken("--bug", bug), lives.load()[life], most, enough=1, smaller=False)
+    (one,) = found.notebook.findings
+    assert one.hit == "order"
+    assert words in (one.words, "")
+    assert found.begun <= most

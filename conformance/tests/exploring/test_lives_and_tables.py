@@ -9,7 +9,7 @@ import pytest
 from memwal_conformance.adapters.aided import AidedProcess
 from memwal_conformance.adapters.harness import REFERENCE, Harness, players
 from memwal_conformance.adapters.process import AdapterProcess
-from memwal_conformance.exploring import lives, living, plans, starting, tables
+from memwal_conformance.exploring import judging, lives, living, orders, plans, starting, tables
 from memwal_conformance.exploring.agenda import Agenda
 from memwal_conformance.exploring.judging import Recoverer, Symptom, of_run
 from memwal_conformance.exploring.lives import ForeignLife
@@ -182,3 +182,19 @@ def test_the_lives_of_the_suite_name_no_region_that_their_table_lacks() -> None:
     missing = dataclasses.replace(HELLO, without=("table.create region_fields", "table.create indexes"))
     assert "table.create region_fields" in lives.load()["two_regions"].missing(missing)
     assert "table.create indexes" in lives.load()["builders"].missing(missing)
+
+
+def test_orders_come_first_where_the_operations_of_two_actors_stand_side_by_side() -> None:
+    moments = [(f"put: CREATE of wal, {n}", {"b": ("merge", orders.FAR)}) for n in range(9)]
+    decisions = [orders.OrderMoment(*each) for each in [*moments, ("merge: CREATE of versions", {"b": ("merge", 0)})]]
+    agenda, done = Agenda(), Counter[str]()
+    agenda.add(orders.further(orders.plan_of({}), decisions, 1))
+    best = agenda.best(done)
+    assert best is not None
+    assert agenda.take(best[-1]).switches == {9: "b"}
+
+
+def test_rows_of_one_key_in_the_base_table_are_told_and_others_are_not() -> None:
+    one, two, three = {"id": 1, "v": "a"}, {"id": 1, "v": "b"}, {"id": 2, "v": "a"}
+    assert judging._twice([one, two, three]) == [one, two]
+    assert judging._twice([one, three]) == []
