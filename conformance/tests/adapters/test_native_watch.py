@@ -1,6 +1,7 @@
 """What changed since the record of a native release, from summaries; no suite is run and nothing is installed."""
 
 import json
+import re
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from memwal.cli.main import app
 from memwal.errors import InvalidArgument
 from memwal_conformance.native import watch
+from memwal_conformance.places import OBSERVED
 from typer.testing import CliRunner
 
 FAILED = {"verdict": "FAIL", "clauses": ["WAL-001"], "text": "FAIL [WAL-001, READ-002] a row is gone\nsteps: …"}
@@ -45,6 +47,18 @@ def test_a_release_is_compared_with_its_own_record_or_the_newest_older_one(
     asked: str, found: str, observed: Path
 ) -> None:
     assert watch.recorded(asked, observed) == (found, {"of": found})
+
+
+def test_all_records_are_of_the_same_cases_with_the_same_roles_lent_so_that_a_change_is_one_of_the_release() -> None:
+    asked, lent = {}, {}
+    for record in sorted(OBSERVED.glob("*/summary.json")):
+        told = json.loads(record.read_text("utf-8"))
+        asked[told["version"]] = set(told["cases"])
+        (lent[told["version"]],) = re.findall("played by another: ([a-z_, ]+);", " ".join(told["says"]))
+    assert len(asked) == 9
+    newest = asked["14.0.2"]
+    assert {version: sorted(cases ^ newest) for version, cases in asked.items() if cases != newest} == {}
+    assert set(lent.values()) == {"index_builder, collector"}
 
 
 def test_a_run_has_the_settings_of_the_record_that_it_is_compared_with(
