@@ -52,6 +52,7 @@ def wrong(hello: Hello, search: Callable[[list[dict[str, Any]], int], Any] = nea
 def test_searches_that_take_no_writer_are_held_against_a_scan_without_one(exact: bool) -> None:
     assert wrong(SEARCHES_FLUSHED, exact=exact) == []
     assert wrong(HELLO, exact=exact) == []
+    assert wrong(SEARCHES_FLUSHED, lambda rows, k: [], exact=exact) == SEARCHES  # they are asked
 
 
 def test_an_approximate_search_may_miss_the_nearest_and_neither_shows_old_rows_nor_lacks_any_of_all() -> None:
