@@ -69,7 +69,7 @@ def list_(
     _say_if_installed()
     with usage():
         wanted = {"group": group.upper(), "level": level.upper(), "status": status, "revision": revision, "kind": kind}
-        chosen = choose(recorded(), {name: value for name, value in wanted.items() if value})
+        chosen = choose(recorded(group.upper()), {name: value for name, value in wanted.items() if value})
         chosen = [each for each in chosen if ways in (None, each.ways)]
     if as_json:
         print_json([_registered(each) for each in chosen])
@@ -182,14 +182,15 @@ def _say_if_installed() -> None:
 
 def choose(known: tuple[ClauseCoverage, ...], wanted: dict[str, str]) -> list[ClauseCoverage]:
     """The clauses that match all of ``wanted``. Raises `InvalidArgument` for a value that no clause could have."""
-    from ..registry.clauses import GROUPS
+    from ..registry.clauses import GROUPS, clauses
 
+    every = clauses()
     allowed = {
         "group": set(GROUPS),
-        "level": {each.clause.level for each in known},
+        "level": {each.level for each in every},
         "status": {"tested", "open", "excluded", "ambiguous", "unheld", "mutation-checked", "unchecked"},
-        "revision": {revision for each in known for revision in each.clause.revisions},
-        "kind": {each.clause.kind for each in known},
+        "revision": {revision for each in every for revision in each.revisions},
+        "kind": {each.kind for each in every},
     }
     for name, value in wanted.items():
         check_name(name, value, sorted(allowed[name]))

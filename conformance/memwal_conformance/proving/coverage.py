@@ -113,12 +113,15 @@ def coverage_of(id_: str) -> ClauseCoverage:
     return _covered(known[wanted], mine)
 
 
-def recorded() -> tuple[ClauseCoverage, ...]:
-    """All clauses by their markers and the record of deaths: for a list, which waits for nothing.
+def recorded(group: str = "") -> tuple[ClauseCoverage, ...]:
+    """All clauses, or those of ``group``, by their markers and the record of deaths: a list waits for nothing else.
 
-    Whether a death is stale is not asked, and neither code nor cases of the suite are looked for.
+    Whether a death is stale is not asked, and neither code nor cases of the suite are looked for. Of a group, no file
+    is read that does not name its clauses.
     """
-    tests, broken = marked(), ways(register(), by_name(deaths()), lambda _, kept: kept)
+    about = f"{group}-" if group else ""
+    planted = register(about=about, vectors_too=False)
+    tests, broken = marked(about=about), ways(planted, by_name(deaths()), lambda _, kept: kept)
     return tuple(
         ClauseCoverage(
             clause=clause,
@@ -127,6 +130,7 @@ def recorded() -> tuple[ClauseCoverage, ...]:
             planted=broken.get(clause.id, ()),
         )
         for clause in clauses()
+        if group in ("", clause.group)
     )
 
 

@@ -116,16 +116,16 @@ def _described(file: Path) -> str:
     return json.dumps(scenarios.load(file).described, sort_keys=True)
 
 
-def register(root: Path = ROOT, about: str = "") -> dict[str, Planted]:
+def register(root: Path = ROOT, about: str = "", *, vectors_too: bool = True) -> dict[str, Planted]:
     """Everything that is planted in the checkout at ``root``, by name; of other checkouts the mutants only.
 
-    ``about``: only what breaks this clause or note, so that other files are not read.
-    Raises `InvalidArgument` for what cannot be read, and for two things of one name.
+    ``about``: only what breaks this clause or note, or the clauses of a group (``FENCE-``), so that other files are not
+    read. Raises `InvalidArgument` for what cannot be read, and for two things of one name.
     """
     found: dict[str, Planted] = {}
-    everything = [_readings, _bugs, _adapters, _vectors] if root == ROOT else []
+    everything = [_readings, _bugs, _adapters, *([_vectors] if vectors_too else [])] if root == ROOT else []
     for each in (*(one for kind in everything for one in kind(about)), *map(of_mutant, mutants(root, about=about))):
-        if about and about not in each.clauses:
+        if not any(id_ == about or (id_.startswith(about) and about[-1:] in ("", "-")) for id_ in each.clauses):
             continue
         if each.name in found:
             raise InvalidArgument(f"{each.file}: there is a {found[each.name].kind} called {each.name!r}, too")

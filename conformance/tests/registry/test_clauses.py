@@ -131,6 +131,19 @@ def test_what_is_shown_of_one_clause_and_listed_of_all_is_what_the_whole_says() 
     for each in coverage.recorded():
         full = whole[each.clause.id]
         assert (each.status, each.ways, each.tests) == (full.status, full.ways, full.tests), each.clause.id
+    of_group = {each.clause.id: each for each in coverage.recorded("GC")}
+    assert of_group == {each.clause.id: each for each in coverage.recorded() if each.clause.group == "GC"}
+
+
+def test_a_list_of_one_group_parses_no_tests_that_do_not_name_its_clauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed, parse = list[str](), ast.parse
+    monkeypatch.setattr(ast, "parse", lambda source, *rest: parsed.append(source) or parse(source, *rest))
+    coverage.recorded("SNAP")
+    tests = [source for source in parsed if "def test_" in source]
+    assert tests
+    assert [source[:80] for source in tests if "SNAP-" not in source] == []
 
 
 def test_the_page_of_clauses_is_up_to_date() -> None:
@@ -431,7 +444,9 @@ def run(*words: str) -> tuple[int, str]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, registered: tuple[ClauseCoverage, ...]) -> None:
     """The command sees the registry of the test."""
-    monkeypatch.setattr(coverage, "recorded", lambda: registered)
+    monkeypatch.setattr(
+        coverage, "recorded", lambda group: tuple(each for each in registered if group in ("", each.clause.group))
+    )
     monkeypatch.setattr(coverage, "_covered", lambda clause, _: {each.clause: each for each in registered}[clause])
     monkeypatch.setattr(coverage, "named", lambda: coverage.Named(code={}, tests={}, cases={}, planted={}))
     monkeypatch.setattr(coverage, "coverages", lambda: registered)
