@@ -205,7 +205,11 @@ class LifeRun:
         else:
             asked["new_region_id"] = tables.REGION
         opened = process.call("writer.open", asked | limits_of(self.life.memtable_rows))
-        self.region_ids[region] = opened["region_id"]
+        known = self.region_ids.setdefault(region, opened["region_id"])
+        if known != opened["region_id"]:
+            words = "an open by the value of a region got another region"
+            detail = f"{words}: {opened['region_id']}, not {known}"
+            self.wrong_answers.append(WrongAnswer(words=words, detail=detail, clauses=("REGION-002",)))
         handle: str = opened["writer"]
         return handle
 

@@ -147,6 +147,21 @@ def test_a_row_that_one_of_two_regions_loses_is_missed(monkeypatch: pytest.Monke
     assert "rows" in {each.oracle for each in found}
 
 
+def test_a_value_that_is_opened_as_another_region_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = AdapterProcess.call
+
+    def call(process: AdapterProcess, message: str, params: Any) -> Any:
+        answer = told(process, message, params)
+        return {**answer, "region_id": "another"} if (process.actor, message) == ("a", "writer.open") else answer
+
+    monkeypatch.setattr(AdapterProcess, "call", call)
+    life = ForeignLife(name="values", about="", regions=2, steps=lives.steps_of("a open, a close, b open 2", "values"))
+    _, found = lived_by(REFERENCE, life)
+    assert [(each.words, each.clauses) for each in found if each.oracle == "answer"] == [
+        ("an open by the value of a region got another region", ("REGION-002",))
+    ]
+
+
 def test_one_run_of_each_kind_comes_before_a_second_one_of_any() -> None:
     agenda = Agenda()
     some = [plans.Plan(words=str(n), hit="", kind=kind, rank=rank) for n, (kind, rank) in enumerate(WAITING)]
