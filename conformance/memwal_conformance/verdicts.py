@@ -44,7 +44,9 @@ MEANING = {
 EXPLORATION = "exploration"
 """Area of a case that explores, and the beginning of the name of the folder where its findings are."""
 
-FAILING = frozenset(list(Verdict)[list(Verdict).index(Verdict.INCONCLUSIVE) :])
+FAILING = frozenset(
+    {Verdict.INCONCLUSIVE, Verdict.REFUSED, Verdict.FAIL, Verdict.HANG, Verdict.CRASH, Verdict.HARNESS_ERROR}
+)
 """Verdicts that fail the test run. UNSUPPORTED is a skip; the others pass."""
 
 BY_LEVEL = {"MUST": Verdict.FAIL, "SHOULD": Verdict.WARN, "MAY": Verdict.OBSERVED}

@@ -31,6 +31,7 @@ from ..protocol import Hello, Json
 from ..running import oracle
 from ..running.testbed import FOLDER
 from ..sentences import without_names
+from .asking import READS
 from .copies import StateCopy, copied
 from .lending import by_another, first_that, lent
 from .living import Lived, unexplained
@@ -63,8 +64,6 @@ class Symptom:
 
 DURABLE = ("WAL-001",)
 """What is broken where an acknowledged row is not there, or not as it was acknowledged."""
-READS = ("READ-001", "READ-002")
-"""What is broken where a reader does not merge all sources, or shows another version of a row than the newest."""
 MERGED = ("MERGE-002", "READ-002")
 """What is broken where the base table has a key twice."""
 RECOVERED = ("FENCE-016",)

@@ -198,17 +198,14 @@ class LifeRun:
 
     def _open(self, process: AdapterProcess, table: str, region: int) -> str:
         asked: Json = {"table": table, **tables.of_region(self.life, region)}
-        if self.life.regions > 1:
-            pass  # by its value, as a writer that knows of no region would
-        elif region in self.region_ids:
-            asked["region_id"] = self.region_ids[region]
-        else:
-            asked["new_region_id"] = tables.REGION
+        if self.life.regions == 1:  # any other is opened by its value, as by a writer that knows of no region
+            known = self.region_ids.get(region)
+            asked |= {"new_region_id": tables.REGION} if known is None else {"region_id": known}
         opened = process.call("writer.open", asked | limits_of(self.life.memtable_rows))
-        known = self.region_ids.setdefault(region, opened["region_id"])
-        if known != opened["region_id"]:
+        first = self.region_ids.setdefault(region, opened["region_id"])
+        if first != opened["region_id"]:
             words = "an open by the value of a region got another region"
-            detail = f"{words}: {opened['region_id']}, not {known}"
+            detail = f"{words}: {opened['region_id']}, not {first}"
             self.wrong_answers.append(WrongAnswer(words=words, detail=detail, clauses=("REGION-002",)))
         handle: str = opened["writer"]
         return handle

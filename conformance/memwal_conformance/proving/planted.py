@@ -125,7 +125,8 @@ def register(root: Path = ROOT, about: str = "", *, vectors_too: bool = True) ->
     found: dict[str, Planted] = {}
     everything = [_readings, _bugs, _adapters, *([_vectors] if vectors_too else [])] if root == ROOT else []
     for each in (*(one for kind in everything for one in kind(about)), *map(of_mutant, mutants(root, about=about))):
-        if not any(id_ == about or (id_.startswith(about) and about[-1:] in ("", "-")) for id_ in each.clauses):
+        named = any(id_.startswith(about) for id_ in each.clauses) if about.endswith("-") else about in each.clauses
+        if about and not named:
             continue
         if each.name in found:
             raise InvalidArgument(f"{each.file}: there is a {found[each.name].kind} called {each.name!r}, too")
