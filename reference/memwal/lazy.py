@@ -1,7 +1,9 @@
-"""What is loaded on first use, so that a process costs what it needs: names of a package, pylance, pandas."""
+"""What is loaded or made on first use, so that a process costs what it needs: modules, and methods of dataclasses."""
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import import_module
@@ -32,16 +34,45 @@ def loader(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], 
 def light(*, frames: bool) -> None:
     """Load what is `LATER` only when one of its names is used.
 
-    Without ``frames`` this is a process that uses tables and no more: pandas is never loaded then, and of `ROOMS` what
-    is used. (Bugs are planted in modules that are loaded, so that a process which plants some loads all of them.)
+    Without ``frames`` this is a process that uses tables and no more: pandas is never loaded then, of `ROOMS` what is
+    used, methods of dataclasses are compiled when they are called, and NumPy starts no threads for linear algebra.
+    (Bugs are planted in modules that are loaded, so that a process which plants some loads all of them.)
     """
     sys.meta_path[:0] = [_Later(LATER, ())] if frames else [_NoFrames(), _Later(LATER, ROOMS)]
+    if not frames:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        if _compiled is not None:
+            dataclasses._create_fn = _compiled_when_called  # type: ignore[attr-defined]
 
 
 LATER = ("lance", "pyarrow.compute")
 """Modules that take long to load, and that a command may do without."""
 ROOMS = ("memwal.jobs.", "memwal.maintained.", "memwal.read.", "memwal.region.writer")
 """How the names of modules of the engine begin of which one call needs a few, or none."""
+
+
+_compiled = getattr(dataclasses, "_create_fn", None)
+"""How `dataclasses` makes one method. Python 3.13 makes all methods of a class at once, and nothing changes there."""
+
+
+def _compiled_when_called(name: str, *source: Any, **names: Any) -> Callable[..., Any]:
+    """A method of a dataclass that is compiled at its first call, and then stands in its class.
+
+    Each dataclass has five or six methods, of which a command calls few; compiling those of 200 classes took a quarter
+    of the time of a short command.
+    """
+
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        assert _compiled is not None
+        made = _compiled(name, *source, **names)
+        made.__qualname__ = method.__qualname__
+        for each in type(self).__mro__:
+            if each.__dict__.get(name) is method:
+                setattr(each, name, made)
+        return made(self, *args, **options)
+
+    method.__name__ = name
+    return method
 
 
 class _NoFrames:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -184,6 +185,51 @@ with ThreadPoolExecutor(8) as pool:
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("failed\n{1} 1 1\n", "")
+
+
+@pytest.mark.skipif(not hasattr(dataclasses, "_create_fn"), reason="this Python makes all methods of a class at once")
+def test_methods_of_dataclasses_are_compiled_when_they_are_called_and_do_what_they_did() -> None:
+    program = """
+import dataclasses, sys
+from memwal import lazy
+compiled, make = [], dataclasses._create_fn
+lazy._compiled = lambda name, *source, **names: compiled.append(name) or make(name, *source, **names)
+lazy.light(frames=False)
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    "A point."
+    x: int
+    y: int = 2
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Named(Point):
+    "A point with a name."
+    name: str
+
+print(compiled)
+points = [Named(x=1, name="a"), Named(x=1, name="a"), Named(x=2, name="a"), Point(x=1)]
+print(points[0], [each == points[0] for each in points], len(set(points)), compiled)
+for wrong in (lambda: Point(1), lambda: Point(), lambda: setattr(points[0], "x", 3), lambda: delattr(points[3], "x")):
+    try:
+        wrong()
+    except Exception as error:
+        print(type(error).__name__, error)
+print(Point.__init__.__qualname__, Point.__eq__ is not Named.__eq__, dataclasses.replace(points[3], y=5))
+print(len(compiled))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.splitlines() == [
+        "[]",
+        "Named(x=1, y=2, name='a') [True, True, False, False] 3"
+        " ['__init__', '__init__', '__eq__', '__eq__', '__hash__', '__hash__', '__repr__']",
+        "TypeError Point.__init__() takes 1 positional argument but 2 were given",
+        "TypeError Point.__init__() missing 1 required keyword-only argument: 'x'",
+        "FrozenInstanceError cannot assign to field 'x'",
+        "FrozenInstanceError cannot delete field 'x'",
+        "Point.__init__ True Point(x=1, y=5)",
+        "10",
+    ], done.stderr
 
 
 def test_all_names_of_the_interface_are_there() -> None:

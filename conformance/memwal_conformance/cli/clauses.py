@@ -69,7 +69,9 @@ def list_(
     _say_if_installed()
     with usage():
         wanted = {"group": group.upper(), "level": level.upper(), "status": status, "revision": revision, "kind": kind}
-        chosen = choose(recorded(group.upper()), {name: value for name, value in wanted.items() if value})
+        chosen = choose(
+            recorded(group.upper(), tests_too=as_json), {name: value for name, value in wanted.items() if value}
+        )
         chosen = [each for each in chosen if ways in (None, each.ways)]
     if as_json:
         print_json([_registered(each) for each in chosen])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from memwal.errors import InvalidArgument, check_name
 
-from ..registry.clauses import Clause, clauses, implemented, marked, status_of
+from ..registry.clauses import Clause, clauses, implemented, marked, marked_files, status_of
 from ..registry.texts import CLAUSES, Text, texts
 from .deaths import Death, by_name, deaths, fresh
 from .planted import Planted, register
@@ -113,20 +113,21 @@ def coverage_of(id_: str) -> ClauseCoverage:
     return _covered(known[wanted], mine)
 
 
-def recorded(group: str = "") -> tuple[ClauseCoverage, ...]:
+def recorded(group: str = "", *, tests_too: bool = True) -> tuple[ClauseCoverage, ...]:
     """All clauses, or those of ``group``, by their markers and the record of deaths: a list waits for nothing else.
 
     Whether a death is stale is not asked, and neither code nor cases of the suite are looked for. Of a group, no file
-    is read that does not name its clauses.
+    is read that does not name its clauses. ``tests_too``: the tests by name, and not only whether there are any.
     """
     about = f"{group}-" if group else ""
     planted = register(about=about, vectors_too=False)
-    tests, broken = marked(about=about), ways(planted, by_name(deaths()), lambda _, kept: kept)
+    tests = marked(about=about) if tests_too else marked_files(about=about)
+    broken = ways(planted, by_name(deaths()), lambda _, kept: kept)
     return tuple(
         ClauseCoverage(
             clause=clause,
             status=status_of(clause, tests),
-            tests=tests.get(clause.id, ()),
+            tests=tests.get(clause.id, ()) if tests_too else (),
             planted=broken.get(clause.id, ()),
         )
         for clause in clauses()

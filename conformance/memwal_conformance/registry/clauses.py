@@ -258,15 +258,40 @@ def marked(root: Path = ROOT, folders: Iterable[str] = TESTS, about: str = "") -
     line for a marker that is on no test or whose arguments are not literal texts.
     """
     found: dict[str, set[str]] = {}
-    paths = {path for folder in folders for path in (root / folder).rglob("test_*.py")}
-    for path in sorted(paths):
-        name = path.relative_to(root).as_posix()
-        source = path.read_text("utf-8")
-        if "mark.clause" not in source or about not in source:
-            continue
+    for name, source in _with_markers(root, folders, about):
         for id_, test in _markers(name, source):
             found.setdefault(id_, set()).add(f"{name}::{test}")
     return {id_: tuple(sorted(tests)) for id_, tests in sorted(found.items())}
+
+
+def marked_files(root: Path = ROOT, folders: Iterable[str] = TESTS, about: str = "") -> dict[str, tuple[str, ...]]:
+    """Clause or note id -> files with a test that `marked` finds: read by their words, in a twentieth of its time.
+
+    A file with tests that are skipped or expected to fail is read as `marked` does it. A marker that is on no test
+    counts here, and so does one in a text; ``clauses check`` refuses the first.
+    """
+    found: dict[str, list[str]] = {}
+    for name, source in _with_markers(root, folders, about):
+        if _LEFT_OUT.search(source):
+            ids = {id_ for id_, _ in _markers(name, source)}
+        else:
+            ids = {id_ for marker in _MARKER.findall(source) for id_ in _QUOTED.findall(marker)}
+        for id_ in ids:
+            found.setdefault(id_, []).append(name)
+    return {id_: tuple(files) for id_, files in sorted(found.items())}
+
+
+_MARKER = re.compile(r"mark\.clause\(([^)]*)\)")
+_QUOTED = re.compile(r"""["']([^"']+)["']""")
+_LEFT_OUT = re.compile(r"mark\.(skip|xfail)\b")
+
+
+def _with_markers(root: Path, folders: Iterable[str], about: str) -> Iterator[tuple[str, str]]:
+    """Name and text of each file of tests that has a clause marker and names ``about``."""
+    for path in sorted({path for folder in folders for path in (root / folder).rglob("test_*.py")}):
+        source = path.read_text("utf-8")
+        if "mark.clause" in source and about in source:
+            yield path.relative_to(root).as_posix(), source
 
 
 def _markers(file: str, source: str) -> Iterator[tuple[str, str]]:

@@ -131,8 +131,28 @@ def test_what_is_shown_of_one_clause_and_listed_of_all_is_what_the_whole_says() 
     for each in coverage.recorded():
         full = whole[each.clause.id]
         assert (each.status, each.ways, each.tests) == (full.status, full.ways, full.tests), each.clause.id
+    for quick in coverage.recorded(tests_too=False):
+        full = whole[quick.clause.id]
+        assert (quick.status, quick.planted, quick.tests) == (full.status, full.planted, ()), quick.clause.id
     of_group = {each.clause.id: each for each in coverage.recorded("GC")}
     assert of_group == {each.clause.id: each for each in coverage.recorded() if each.clause.group == "GC"}
+
+
+def test_files_with_marked_tests_are_found_by_their_words(tmp_path: Path) -> None:
+    texts = {
+        "test_plain.py": '@pytest.mark.clause("WAL-001",\n    "WAL-002")\ndef test_a(): ...\n',
+        "test_off.py": '@pytest.mark.clause("WAL-001")\ndef test_b(): ...\n\n'
+        '@pytest.mark.skip\n@pytest.mark.clause("WAL-003")\ndef test_c(): ...\n',
+        "test_without.py": '"WAL-004"\n',
+        "kit.py": '@pytest.mark.clause("WAL-005")\ndef test_d(): ...\n',
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    found = registry.marked_files(tmp_path, ["."])
+    assert found == {"WAL-001": ("test_off.py", "test_plain.py"), "WAL-002": ("test_plain.py",)}
+    assert found.keys() == registry.marked(tmp_path, ["."]).keys()
+    assert registry.marked_files(tmp_path, ["."], about="WAL-002").keys() == {"WAL-001", "WAL-002"}
+    assert registry.marked_files().keys() == registry.marked().keys()
 
 
 def test_a_list_of_one_group_parses_no_tests_that_do_not_name_its_clauses(
@@ -445,7 +465,9 @@ def run(*words: str) -> tuple[int, str]:
 def small(monkeypatch: pytest.MonkeyPatch, registered: tuple[ClauseCoverage, ...]) -> None:
     """The command sees the registry of the test."""
     monkeypatch.setattr(
-        coverage, "recorded", lambda group: tuple(each for each in registered if group in ("", each.clause.group))
+        coverage,
+        "recorded",
+        lambda group, **_: tuple(each for each in registered if group in ("", each.clause.group)),
     )
     monkeypatch.setattr(coverage, "_covered", lambda clause, _: {each.clause: each for each in registered}[clause])
     monkeypatch.setattr(coverage, "named", lambda: coverage.Named(code={}, tests={}, cases={}, planted={}))
