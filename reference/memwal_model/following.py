@@ -99,10 +99,13 @@ def follow(course: Course, seen: Partial, *, lost: bool = False) -> tuple[Course
     nearest: Stopped | None = None
     seen = _without_late(course, seen)
     course, seen = _with_covered(_adopted(course, seen), seen)
+    credited = _credits(course, seen)
+    without = {place: course.of("caught_up", course.of("newest"), place[1]) for place in credited}
+    seen = {**seen, "caught_up": {**seen["caught_up"], **without}}
     for plan in plans(course, seen, lost=lost):
         found = _taken(course, plan, seen)
         if not isinstance(found, Stopped):
-            return found
+            return _credited(found[0], credited), found[1]
         nearest = nearest or replace(found, barrier=_is_barrier(found.nearest, seen))
     return nearest or Stopped(_changed(course, seen), None, "")
 
@@ -153,12 +156,18 @@ def _with_covered(course: Course, seen: Partial) -> tuple[Course, Partial]:
     if newest == course.of("newest"):
         return course, {**seen, "covered": {}}
     made = {**_added(seen, course.of("newest"), newest), **course.made}
-    covered = {
-        (t, i): min([seen["progress"].get((t,), 0), *(made[part] for part in lacks if part in made)])
-        for (t, i), lacks in seen.get("missing", {}).items()
-        if t == newest and (t, i) in seen["caught_up"]
-    }
-    return replace(course, made=made), {**seen, "covered": covered}
+    course = replace(course, made=made)
+    covered = {place: _covers(course, seen, place) for place in seen.get("missing", {}) if place[0] == newest}
+    return course, {**seen, "covered": {place: to for place, to in covered.items() if place in seen["caught_up"]}}
+
+
+def _covers(course: Course, seen: Partial, place: tuple[Any, ...]) -> int:
+    """Up to where an index covers what was merged into a version, by the parts of the table that it lacks."""
+    lacks = seen.get("missing", {}).get(place)
+    if lacks is None:
+        return 0
+    progress: int = seen["progress"].get(place[:1], 0)
+    return min([progress, *(course.made[part] for part in lacks if part in course.made)])
 
 
 def _added(seen: Partial, t: int, u: int) -> Mapping[Any, int]:
@@ -196,9 +205,30 @@ def _with_indexes(course: Course, seen: Partial) -> Course:
         for (t, i), to in seen["caught_up"].items()
         if t == top and (newest, i) not in course.state["caught_up"]
     }
-    if not new:
+    return _credited(course, new)
+
+
+def _credits(course: Course, seen: Partial) -> Mapping[tuple[Any, ...], int]:
+    """What the commit of a merge credits indexes with, if they covered it before.
+
+    So they do when all that they lacked of a merged generation has been deleted since.
+    """
+    newest, top = course.of("newest"), seen["newest"].get((), 1)
+    if seen["progress"].get((top,), 0) <= course.of("progress", newest):
+        return {}
+    return {
+        (t, i): to
+        for (t, i), to in seen["caught_up"].items()
+        if t == top and course.of("caught_up", newest, i) < to <= _covers(course, seen, (newest, i))
+    }
+
+
+def _credited(course: Course, to: Mapping[tuple[Any, ...], int]) -> Course:
+    """With these indexes credited; they cover at least that."""
+    if not to:
         return course
-    return replace(course, state={**course.state, **{n: {**course.state[n], **new} for n in ("caught_up", "covered")}})
+    raised = {name: {**course.state[name], **to} for name in ("caught_up", "covered")}
+    return replace(course, state={**course.state, **raised})
 
 
 def _start(course: Course) -> int:

@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Any
 
 import lance
+import lance.mem_wal as mem_wal
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -165,18 +166,25 @@ class PackageLife:
             merge.execute(rows if verb == "update" else rows.select(["id"]))
         self.store.acknowledged.append((len(self.store.states) - 1, number))
 
-    def ask(self, actor: str, everything: bool) -> None:
-        """Scan, and ask for the same in other ways."""
-        import lance.mem_wal as mem_wal
-
-        dataset, writer, newest = self.dataset(actor), self.writers.get(actor), manifest(self.store.objects)
+    def shard(self) -> Any:
+        """The generations that the newest manifest lists, as readers want to be told."""
+        newest = manifest(self.store.objects)
         shard = (getattr(mem_wal, "ShardSnapshot", None) or mem_wal.RegionSnapshot)(REGION)
         shard = shard.with_current_generation(newest["current"])
         for number, folder in newest["generations"]:
             shard = (getattr(shard, "with_sstable", None) or shard.with_flushed_generation)(number, folder)
+        return shard
+
+    def scanner(self, actor: str) -> Any:
+        """Of what is stored, without the memory of a writer."""
+        return mem_wal.LsmScanner.from_snapshots(self.dataset(actor), [self.shard()])
+
+    def ask(self, actor: str, everything: bool) -> None:
+        """Scan, and ask for the same in other ways."""
+        dataset, writer, shard = self.dataset(actor), self.writers.get(actor), self.shard()
 
         def scan(own: Any = writer) -> Any:
-            return own.lsm_scanner([]) if own else mem_wal.LsmScanner.from_snapshots(dataset, [shard])
+            return own.lsm_scanner([]) if own else self.scanner(actor)
 
         def plain(rows: Any) -> list[tuple[Any, Any]]:
             return sorted((row["id"], row["v"]) for row in rows.to_pylist())
@@ -189,7 +197,7 @@ class PackageLife:
 
         seen = plain(scan().to_table())
         if not everything:
-            if set(self.writers) <= {actor}:  # what is in the memory of others, a scan does not see
+            if actor in self.writers or not self.writers:  # others' memory only the newest writer of the region has
                 gone = lost(self, [number for _, number in self.store.acknowledged], seen)
                 self.wrong += [("answer", f"a scan: {each}") for each in gone]
             return
@@ -210,8 +218,6 @@ class PackageLife:
                 compare(f"a vector search of {k}", nearest, flushed, k)  # an index may be approximate
 
     def merge(self, actor: str) -> None:
-        import lance.mem_wal as mem_wal
-
         kind = getattr(mem_wal, "CompactedSsTable", None) or mem_wal.MergedGeneration
         for number, folder in manifest(self.store.objects)["generations"]:
             if number <= self.merged:
@@ -284,15 +290,22 @@ def repeated(objects: dict[str, bytes]) -> list[str]:
 
 
 def seen_after(objects: dict[str, bytes]) -> list[tuple[int, str]]:
-    """Rows that a new writer recovers and flushes, and that are then in the base table and the generations."""
+    """Rows that a new writer recovers and flushes, and that are then in the base table and the generations.
+
+    If the finding is about what that writer sees before it flushes, that.
+    """
     store = store_of(objects)
     life = PackageLife(store)
     life.open("new", FINDING.get("recovery_rows"))
     if not FINDING["life"].get("append_only"):
         seen = life.writers["new"].lsm_scanner([]).to_table().to_pylist()
-        print("a new writer sees:", sorted((row["id"], row["v"]) for row in seen))
+        print("a new writer sees:", recovered := sorted((row["id"], row["v"]) for row in seen))
+        if FINDING.get("where") == "recovered":
+            return recovered
     life.writers["new"].close()
     print("its manifest:", listed := manifest(store.objects))
+    if FINDING["oracle"] == "recovery" and not FINDING["life"].get("append_only"):
+        life.scanner("new").to_table()
     newest = dict(every := [(row["id"], row["v"]) for row in life.dataset("new").to_table().to_pylist()])
     for _, folder in listed["generations"]:
         for row in life.dataset("new", f"/_mem_wal/{REGION}/{folder}").to_table().to_pylist():
@@ -336,7 +349,7 @@ def shows(attempt: int) -> list[tuple[str, str]]:
     told = [*life.wrong, *(("structure", each) for each in replayed_again(objects) + listed_twice(objects))]
     told += [("machine", each) for each in repeated(objects)]
     try:
-        print("rows after recovery and flush:", found := sorted(seen_after(objects)))
+        print("rows after recovery:", found := sorted(seen_after(objects)))
         told += [("rows", each) for each in lost(life, promised, found)]
     except Exception as error:  # noqa: BLE001 - whatever the package raises
         told.append(("recovery", f"a new writer cannot recover: {type(error).__name__}: {error}"))

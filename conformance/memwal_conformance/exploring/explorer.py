@@ -100,6 +100,8 @@ class ForeignExploration:
     clock: Callable[[], float] = time.monotonic
     notebook: Notebook = field(init=False)
     jobs: list[_Job] = field(init=False)
+    begun: int = 0
+    """Plans that were begun, runs without faults among them."""
     runs: int = 0
     unconfirmed: int = 0
     lent: dict[str, str] = field(default_factory=dict)
@@ -110,7 +112,6 @@ class ForeignExploration:
     _alone_first: deque[_Job] = field(init=False)
     _done: Counter[str] = field(default_factory=Counter)
     """Kind of plan -> how many were begun."""
-    _begun: int = 0
     _running: int = 0
     _until: float = 0.0
     _smaller_s: float = 0.0
@@ -139,18 +140,13 @@ class ForeignExploration:
                 done.result()
 
     @property
-    def begun(self) -> int:
-        """Plans that were begun, runs without faults among them."""
-        return self._begun
-
-    @property
     def covered(self) -> dict[str, Any]:
         """Life -> what was covered of it, in words."""
         return {job.life.name: job.covered.words(len(job.life.actors)) for job in self.jobs}
 
     def _following(self) -> tuple[_Job, Plan] | str | None:
         """Each life alone, and then of all plans the best; None: nothing yet, others are at it."""
-        if self._begun == self.most:
+        if self.begun == self.most:
             return END
         if self._alone_first:
             return self._alone_first.popleft(), ALONE
@@ -170,7 +166,7 @@ class ForeignExploration:
             with self._lock:
                 following = self._following()
                 counts = isinstance(following, tuple)
-                self._begun += counts
+                self.begun += counts
                 self._running += counts
             if following is END:
                 break
@@ -346,9 +342,10 @@ class ForeignExploration:
                 if known is not None:
                     self.notebook.again(known, small.symptoms, plan, job.life)
                     return
-                found = self.notebook.add(small.symptoms, small.plan, small.lived, cut=small.cut)
+                after = self.clock() - self._until + self.seconds, self.runs
+                found = self.notebook.add(small.symptoms, small.plan, small.lived, cut=small.cut, after=after)
                 job.usual += [found] if small.plan.undisturbed else []
-            self.say(f"finding {found.number}, {found.severity}: {found.sentence}")
+            self.say(f"finding {found.number}, {found.severity}, {found.came}: {found.sentence}")
             self.found(found, ends - self.clock())
 
     def _unusual(self, job: _Job, symptoms: Sequence[Symptom], plan: Plan) -> list[Symptom]:

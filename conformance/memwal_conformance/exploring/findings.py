@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memwal.errors import InvalidArgument
+from memwal.words import counted
 
 from ..gate import CrashState, LogEntry
 from ..sentences import without_places
@@ -69,6 +70,9 @@ class ForeignFinding:
     """The requests around what was hit."""
     consequences: list[str] = field(default_factory=list)
     """What else the same run shows."""
+    after_s: float = 0.0
+    """When it was believed and made small: seconds since the exploration began, and runs up to then."""
+    after_runs: int = 0
     seen: int = 1
     """Runs that show it."""
     also: list[str] = field(default_factory=list)
@@ -89,6 +93,11 @@ class ForeignFinding:
         return self.alone not in ("", NO_FILE)
 
     @property
+    def came(self) -> str:
+        """When it was found."""
+        return f"after {self.after_s:.0f} s and {counted(self.after_runs, 'run')}"
+
+    @property
     def undisturbed(self) -> bool:
         """Whether it needs no fault and no order of requests."""
         return self.hit == NO_FAULT
@@ -104,6 +113,7 @@ class ForeignFinding:
     def absorb(self, other: ForeignFinding) -> None:
         """Take over what shows another one."""
         self.seen += other.seen
+        self.after_s, self.after_runs = min((self.after_s, self.after_runs), (other.after_s, other.after_runs))
         self.also = [*self.also, f"{other.life['name']}: {other.plan['words']}", *other.also][:ALSO_MOST]
         words = {self.words, *self.consequences}
         self.consequences += [each for each in other.consequences if each not in words]
@@ -143,10 +153,13 @@ class Notebook:
         heads = {found.words, *found.consequences}
         found.consequences += [words for words in dict.fromkeys(s.words for s in symptoms) if words not in heads]
 
-    def add(self, symptoms: Sequence[Symptom], plan: Plan, lived: Lived, *, cut: bool) -> ForeignFinding:
+    def add(
+        self, symptoms: Sequence[Symptom], plan: Plan, lived: Lived, *, cut: bool, after: tuple[float, int] = (0.0, 0)
+    ) -> ForeignFinding:
         """A new finding, from all symptoms of a run that showed it again. The most severe heads it.
 
-        One without any fault takes the place of those that are about the same under faults.
+        One without any fault takes the place of those that are about the same under faults. ``after``: the seconds and
+        the runs that it took.
         """
         head = heading(symptoms)
         life = lived.life
@@ -169,6 +182,8 @@ class Notebook:
             told=list(lived.told),
             log=[entry.to_json() for entry in around(lived.log, plan, head.order)],
             consequences=[w for w in dict.fromkeys(s.words for s in symptoms) if w != head.words],
+            after_s=round(after[0], 1),
+            after_runs=after[1],
             cut=cut,
             versions=[self.version],
             decoded=_decoded(head, lived, state or lived.states[-1], self.revision),

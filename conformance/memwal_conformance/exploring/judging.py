@@ -34,7 +34,7 @@ from ..sentences import without_names
 from .asking import READS
 from .copies import StateCopy, copied
 from .lending import by_another, first_that, lent
-from .living import Lived, unexplained
+from .living import Lived
 from .starting import configured, limits_of
 from .tables import KEY
 
@@ -66,6 +66,9 @@ DURABLE = ("WAL-001",)
 """What is broken where an acknowledged row is not there, or not as it was acknowledged."""
 MERGED = ("MERGE-002", "READ-002")
 """What is broken where the base table has a key twice."""
+STALE = "a scan through the memory of a writer that another one has replaced lacks acknowledged rows"
+STRONG = ("READ-008",)
+"""What is broken by that, as AMB-140 (strong reads from a fenced writer's memory) is read."""
 RECOVERED = ("FENCE-016",)
 """What is broken where a fresh process cannot recover a region."""
 
@@ -104,9 +107,12 @@ def of_run(lived: Lived, hello: Hello) -> Iterator[Symptom]:
             note=finding.ambiguity,
             lent=number.isdecimal() and by_another(lived, int(number), hello),
         )
-    for read in unexplained(lived):
-        why = "a scan found rows that no order of the writes gives"
-        yield Symptom(oracle="answer", words=why, detail=f"{why}: {dict(read.rows)}", clauses=READS, order=0)
+    for read in lived.history.reads:
+        if lived.history.explains(read):
+            continue
+        stale = read.name in lived.fenced and lived.history.explains(replace(read, strong=False))
+        why, clauses = (STALE, STRONG) if stale else ("a scan found rows that no order of the writes gives", READS)
+        yield Symptom(oracle="answer", words=why, detail=f"{why}: {dict(read.rows)}", clauses=clauses, order=0)
     for wrong in lived.wrong_answers:
         yield Symptom(oracle="answer", words=wrong.words, detail=wrong.detail, clauses=wrong.clauses, order=0)
     for ended in lived.ended:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from memwal_sim.following import RowsTold
-from memwal_sim.histories.history import Call, History, Rows
+from memwal_sim.histories.history import History, Rows
 
 from .. import cells
 from ..adapters.harness import Harness
@@ -53,6 +53,8 @@ class Lived:
     """Its time was over before all operations had begun."""
     exhausted: bool = False
     """It came to a limit of the gate: the implementation goes round in circles."""
+    fenced: frozenset[str] = frozenset()
+    """Names of reads through the memory of a writer whose region another one had opened."""
 
     def during(self, entry: LogEntry) -> str:
         """The operation in which an actor made a request; empty if it had none under way."""
@@ -110,6 +112,9 @@ class LifeRun:
     region_ids: dict[int, str] = field(default_factory=dict)
     flushed: set[str] = field(default_factory=set)
     """Writes that a flush has covered."""
+    owners: dict[int, str] = field(default_factory=dict)
+    """Region -> the actor that opened it last."""
+    fenced: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -170,6 +175,7 @@ class LifeRun:
                 if region in actor.handles:
                     self._close(actor, region)
                 actor.handles[region] = self._open(actor.process, table, region)
+                self.owners[region] = actor.name
             case Verb.FLUSH:
                 covered = self._own(actor)
                 actor.process.call("writer.flush_memtable", {"writer": actor.handles[region]})
@@ -279,6 +285,7 @@ class LifeRun:
         name = f"s{number}"
         with self._lock:
             self.history = self.history.begun(name, kind="read", process=actor.name, strong=strong)
+            self.fenced |= {name for region in actor.handles if self.owners[region] != actor.name}
         reader = actor.process.call("reader.open", {"table": table, "consistency": "strong"})["reader"]
         seen = cells.to_table(actor.process.call("reader.scan", {"reader": reader, **own})["rows"]).to_pylist()
         found = tuple(((row["id"],), dict(row)) for row in seen)
@@ -372,6 +379,7 @@ def live(
         inconclusive=inconclusive,
         cut=run.cut,
         exhausted=exhausted,
+        fenced=frozenset(run.fenced),
     )
 
 
@@ -387,8 +395,3 @@ def _left(harness: Harness, run: LifeRun) -> None:
             actor.process.kill()
         else:
             harness.finish(actor.process)
-
-
-def unexplained(lived: Lived) -> list[Call]:
-    """Reads whose answers no order of the writes explains."""
-    return [read for read in lived.history.reads if not lived.history.explains(read)]

@@ -45,6 +45,7 @@ def text_of(found: ForeignFinding, settings: Mapping[str, str]) -> str | None:
     about = {
         "sentence": found.sentence,
         "oracle": found.oracle,
+        "where": found.where,
         "life": found.life,
         "plan": {"rules": plan.get("rules", [])},
         "crash": found.crash,

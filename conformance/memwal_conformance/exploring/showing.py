@@ -49,7 +49,7 @@ def _about(found: ForeignFinding, implementation: str) -> Iterator[str]:
     yield f"{implementation} {', '.join(found.versions)}"
     yield ", ".join(found.clauses) or "no clause"
     yield found.hit
-    yield f"seen in {counted(found.seen, 'run')}"
+    yield f"found {found.came}, seen in {counted(found.seen, 'run')}"
     if found.cut:
         yield CUT
     if found.note:
@@ -73,7 +73,7 @@ def shown(found: ForeignFinding, whole: dict[str, Any], folder: Path) -> str:
         f"{found.severity}, by {found.oracle}; {about}",
         f"life {life['name']}: {life['steps']}",
         f"plan: {found.plan['words']}",
-        f"seen in {counted(found.seen, 'run')}" + (f"; {CUT}" if found.cut else ""),
+        f"found {found.came}, seen in {counted(found.seen, 'run')}" + (f"; {CUT}" if found.cut else ""),
         *(f"  also: {each}" for each in found.also),
         *(f"  it also shows: {each}" for each in found.consequences),
         "",

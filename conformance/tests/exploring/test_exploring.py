@@ -65,6 +65,14 @@ def test_the_reference_is_accused_of_nothing(explored) -> None:
     assert " of " in found.covered["two"]
 
 
+def test_a_scan_through_the_memory_of_a_replaced_writer_is_told_by_its_own_clause(explored) -> None:
+    steps = lives.steps_of("a open, b put, a scan", "stale")
+    stale = ForeignLife(name="stale", about="A writer that is replaced reads.", steps=steps)
+    (one,) = explored(broken("--bug", "memory_of_a_fenced_writer"), stale, 1, smaller=False).notebook.findings
+    assert one.words == "a scan through the memory of a writer that another one has replaced lacks acknowledged rows"
+    assert (one.oracle, one.clauses) == ("answer", ["READ-008"])
+
+
 def test_an_implementation_that_halves_puts_is_found_and_the_finding_is_kept(explored, tmp_path: Path) -> None:
     found = explored(broken("halves_puts"), SHORT, 100, enough=1)
     assert found.runs <= 1 + 2 * (1 + len(SHORT.steps))  # one run, its crashes, and the smaller lives, each twice
@@ -72,6 +80,8 @@ def test_an_implementation_that_halves_puts_is_found_and_the_finding_is_kept(exp
     assert (one.oracle, one.severity, one.hit, one.cut) == ("rows", "critical", "no fault", False)
     assert one.words == "the row … is missing"
     assert one.life["steps"] == "w put"  # made small: a put opens the region by itself
+    assert (one.after_runs, 0 < one.after_s < 3600) == (found.runs, True)
+    assert f"{one.came}, seen in" in showing.listed([one], "x")[1]
     found.notebook.save(tmp_path, found.covered)
     whole = findings.load(tmp_path)
     assert whole["implementation"] == "broken (halves_puts)"
@@ -473,7 +483,7 @@ def test_findings_that_are_one_matter_stand_together_and_others_by_themselves() 
     lines = showing.listed([one, two, three, four], "x")
     assert [line[15:].startswith("  ") for line in lines[::2]] == [False, True, True, False]
     assert [int(line[:3]) for line in lines[::2]] == [2, 1, 4, 3]
-    assert lines[1].strip() == "x 1; WAL-001; no fault; seen in 1 run"
+    assert lines[1].strip() == "x 1; WAL-001; no fault; found after 0 s and 0 runs, seen in 1 run"
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -36,6 +37,9 @@ def entry(epoch: int, *ids: int) -> bytes:
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows)
     return sink.getvalue().to_pybytes()
+
+
+AT_THE_FLUSH = {"actor": "w", "class": "manifest", "operation": "CREATE", "name": "manifest/@4"}
 
 
 def objects(manifests: list[bytes], entries: dict[int, bytes]) -> dict[str, bytes]:
@@ -85,6 +89,24 @@ def test_the_log_says_what_the_client_got_where_the_store_said_something_else() 
     assert line(200, 500).endswith("the client got 500  a/1\n")
     assert line(200, 0).endswith("the client got no answer  a/1\n")
     assert "the client" not in line(200, 200) + line(200, None)
+
+
+@pytest.mark.parametrize(
+    ("steps", "rules", "where", "kind"),
+    [
+        ("a open, b put, a scan", [], "", "answer"),
+        ("w put, w flush", [{"at": AT_THE_FLUSH, "do": "apply_then_fail", "status": 500}], "recovered", "rows"),
+    ],
+)
+def test_a_file_that_runs_alone_sees_what_a_replaced_and_what_a_recovering_writer_miss(
+    monkeypatch: pytest.MonkeyPatch, steps: str, rules: list[dict[str, Any]], where: str, kind: str
+) -> None:
+    alone = pytest.importorskip("memwal_conformance.exploring.alone")
+    about = {"oracle": kind, "life": {"steps": steps}, "plan": {"rules": rules}, "crash": -1, "where": where}
+    monkeypatch.setattr(alone, "FINDING", about | {"storage": {"timeout": "2s"}})
+    for name in ("AWS_ENDPOINT", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_ALLOW_HTTP"):
+        monkeypatch.setenv(name, "")  # it sets these
+    assert any(told == kind and "was acknowledged" in said for told, said in alone.shows(1))
 
 
 def finding(number: int, alone: str = "") -> findings.ForeignFinding:

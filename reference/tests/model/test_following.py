@@ -1,5 +1,7 @@
 """What a store shows of a run is told as steps of the machine, or the run breaks off with the nearest step."""
 
+from dataclasses import replace
+
 import pytest
 from memwal_model.course import SEEN
 from memwal_model.following import Stopped, begun, follow, literal
@@ -173,6 +175,22 @@ def test_an_index_may_have_been_built_before_it_is_maintained_but_no_further_tha
             step,
             f"it does not make that: caught_up[{newest}, 'j']: 1 -> 2 is left",
         )
+
+
+@pytest.mark.parametrize(("lacks", "because"), [((), ""), (("added",), "0 -> 1 is left")])
+def test_a_merge_may_credit_an_index_with_what_it_covered_by_then_and_no_more(lacks, because):
+    merged = [name for name, _ in LIVES[0].steps()].index("merge")
+    before, first = (_seen(run(LIVES[0]).states[merged + n]) for n in (0, 1))
+    first["listed"], first["files"] = ({**first[name], (2,): True} for name in ("listed", "files"))
+    first["current"] = {(): 3}
+    (old,), new = [place for place in first["retained"] if place not in before["retained"]], first["newest"][()] + 1
+    first |= {"caught_up": {(*old, "i"): 0}, "missing": {(*old, "i"): frozenset(lacks)}}
+    course = replace(begun(first, collects_wal=True), made={"added": 0})
+    then = {**first, "newest": {(): new}, "retained": {**first["retained"], (new,): True}}
+    then |= {"progress": {**first["progress"], (new,): 2}, "caught_up": {(new, "i"): 1}}
+    then["missing"] = {**first["missing"], (new, "i"): frozenset({"added", "more"} if lacks else {"more"})}
+    found = follow(course, then)
+    assert because in str(found) if lacks else "merge" in [name for name, _ in found[1]]
 
 
 def test_catch_up_that_is_forgotten_breaks_the_run_off_and_the_message_says_what_to_do():
