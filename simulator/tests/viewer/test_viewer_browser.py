@@ -210,3 +210,22 @@ def test_help_opens_and_closes(opened: Callable[..., Tab]) -> None:
     assert "next fault" in text(tab, "#help")
     tab.press("?")
     assert tab.run("document.getElementById('help').hidden") is True
+
+
+def test_on_a_narrow_screen_the_words_of_each_step_are_seen_without_scrolling_to_the_side(
+    opened: Callable[..., Tab],
+) -> None:
+    page = opened("long.html")
+    try:
+        page.size(420, 900)
+        page.run(SETTLED)
+        cut = page.run(
+            "(right => [...document.querySelectorAll('#diagram .words, #diagram .say')]"
+            ".map(each => each.getBoundingClientRect()).filter(box => box.width && (box.right > right || box.left < 0))"
+            ".length)(document.querySelector('#scroll').getBoundingClientRect().right)"
+        )
+        assert page.run("document.querySelectorAll('#diagram .words').length") >= STEPS
+        assert cut == 0
+    finally:
+        page.size(1680, 1000)
+        page.run(SETTLED)
