@@ -1,4 +1,4 @@
-"""docs/types.md: which types columns may have. Written anew by ``python -m reference.tests.types_page``."""
+"""docs/types.md: which types columns may have. Written anew by ``python -m reference.tests.kit.types_page``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ pylance's reader, under revisions A, B and R. `reference/tests/api/test_nested_v
 other type is an `InvalidArgument` where it comes in: `create`, `enable`, `add_columns`, `overwrite`. Rows have to have
 exactly the table's types: no value is cast.
 
-Written by `python -m reference.tests.types_page`; a test compares.
+Written by `python -m reference.tests.kit.types_page`; a test compares.
 
 """
 _MARKS = """
