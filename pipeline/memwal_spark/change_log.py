@@ -49,7 +49,9 @@ class ChangeLog:
             row[0] for row in log.select(self.batch).distinct().orderBy(self.batch).limit(BATCHES_MOST + 1).collect()
         ]
         if len(numbers) > BATCHES_MOST:
-            raise InvalidArgument(f"[MEMWAL_BATCHES] column {self.batch} has more than {BATCHES_MOST} values")
+            raise InvalidArgument(
+                f"[MEMWAL_BATCHES] column {self.batch} has more than {BATCHES_MOST} values: name a column with fewer"
+            )
         return [log.where(log[self.batch] == number).drop(self.batch) for number in numbers]
 
     def store(self, path: Path) -> None:

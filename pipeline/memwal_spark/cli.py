@@ -136,7 +136,7 @@ def _alone(context: typer.Context, option: str, *beside: str) -> None:
     given = [name for name in context.params if _is_given(context, name) and name not in (option, *beside)]
     if given:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise InvalidArgument(f"[MEMWAL_OPTION] {names}: not with --{option}, whose report says all that")
+        raise InvalidArgument(f"[MEMWAL_OPTION] {names}: leave out, because the report of --{option} has these values")
 
 
 def _is_given(context: typer.Context, name: str) -> bool:
@@ -161,17 +161,17 @@ def _log(
         check_name("preset", preset, PRESETS)
     given = {"--log": path, "--preset": preset, "--flights": flights, "--quick": quick or None}
     if len([value for value in given.values() if value is not None]) > 1:
-        raise InvalidArgument(f"[MEMWAL_OPTION] there is one change log: choose one of {', '.join(given)}")
+        raise InvalidArgument(f"[MEMWAL_OPTION] a run has one change log: choose one of {', '.join(given)}")
     beside = [f"--{name.replace('_', '-')}" for name, value in own.items() if value]
     if path is None and beside:
-        raise InvalidArgument(f"[MEMWAL_OPTION] {', '.join(beside)}: only with --log")
+        raise InvalidArgument(f"[MEMWAL_OPTION] {', '.join(beside)}: give these only with --log")
     if preset is None and rows is not None:
-        raise InvalidArgument("[MEMWAL_OPTION] --rows: only with --preset")
+        raise InvalidArgument("[MEMWAL_OPTION] --rows: give it only with --preset")
     if path is not None:
         if not own["key"] or not own["sequence"]:
             raise InvalidArgument(
-                "[MEMWAL_OPTION] --log needs --key and --sequence: which rows are of one thing, and "
-                "which of them is the last"
+                "[MEMWAL_OPTION] --log needs --key and --sequence: name the columns of the key, "
+                "and the column that orders the rows of a key"
             )
         return OwnLog(
             path=path,

@@ -62,7 +62,9 @@ def run_all(writes: LogWrites, tell: Callable[[str], None]) -> None:
             if ended == 0:
                 return
             if ended != -signal.SIGKILL:
-                raise InvalidArgument(f"[MEMWAL_DRIVER] a driver failed: {_last_line(log)}; all it said is in {log}")
+                raise InvalidArgument(
+                    f"[MEMWAL_DRIVER] a driver failed: {_last_line(log)}; its whole output is in {log}"
+                )
     raise InvalidArgument(f"[MEMWAL_DRIVER] {DRIVERS_MOST} drivers did not finish the jobs")
 
 

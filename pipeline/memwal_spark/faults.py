@@ -83,7 +83,9 @@ def chosen(text: str) -> tuple[str, ...]:
     for name in names:
         check_name("fault", name, KINDS)
     if not names:
-        raise InvalidArgument(f"[MEMWAL_OPTION] --faults names nothing: say {', '.join(GROUPS)}, or some of {[*KINDS]}")
+        raise InvalidArgument(
+            f"[MEMWAL_OPTION] --faults names no fault: give {', '.join(GROUPS)}, or some of {[*KINDS]}"
+        )
     return tuple(name for name in KINDS if name in names)
 
 

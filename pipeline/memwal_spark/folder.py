@@ -111,7 +111,7 @@ class Folder:
         foreign = [path.name for path in mine if path.exists()]
         if foreign and not self._mark.is_file():
             raise InvalidArgument(
-                f"{self.root} holds {', '.join(foreign)}, which no earlier run left there: choose another folder"
+                f"{self.root} holds {', '.join(foreign)}, which is not from an earlier run: choose another folder"
             )
         for path in mine:
             if path.is_dir():

@@ -158,7 +158,9 @@ def follow_schema(options: Mapping[str, str]) -> StructType:
     table = open_table(for_following(options).place)
     taken = [name for name in CHANGE.names if name in table.schema.names]
     if taken:
-        raise InvalidArgument(f"[MEMWAL_SCHEMA] the table has columns {taken}, which are names of a stream of changes")
+        raise InvalidArgument(
+            f"[MEMWAL_SCHEMA] the table has columns {taken}, whose names a stream of changes needs: rename them"
+        )
     columns = [field.remove_metadata() for field in table.schema]
     return in_spark(pa.schema([*columns, *CHANGE]))
 
@@ -173,8 +175,8 @@ def _check_same_table(at: Positions, ends: Positions) -> None:
         if ends.get(region, -1) < position:
             there = f"it ends at {ends[region]}" if region in ends else "there is no such region"
             raise InvalidArgument(
-                f"[MEMWAL_OTHER_TABLE] region {region} was read up to {position}, and {there}: the table was made anew "
-                f"or restored from a copy; {_AGAIN}"
+                f"[MEMWAL_OTHER_TABLE] region {region} was read up to {position}, and {there}: the table was created "
+                f"again or restored from a copy; {_AGAIN}"
             )
 
 

@@ -71,7 +71,7 @@ class ForeignWriter:
         """``text``: one of `SHIPPED`, or a command. Raises InvalidArgument for an empty one."""
         words = (sys.executable, "-m", f"memwal_conformance.adapters.{text}") if text in SHIPPED else shlex.split(text)
         if not words:
-            raise InvalidArgument("[MEMWAL_WRITER] --writer is a name or the command of an adapter")
+            raise InvalidArgument("[MEMWAL_WRITER] --writer must be a name or the command of an adapter")
         return ForeignWriter(command=tuple(words), revision=revision, acknowledged=acknowledged)
 
 

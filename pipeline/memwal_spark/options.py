@@ -17,14 +17,14 @@ STORAGE_PREFIX = "storage."
 
 READ: Mapping[str, str] = {
     "path": "folder or address of the table",
-    "columns": "comma-separated columns to read, `_region`, `_generation`, `_epoch` and `_position` too; default: "
-    "all of the table",
-    "table": f"{', '.join(TABLES)}: reads what the table consists of now, instead of its rows",
-    "numPartitions": "most partitions of the read, which show one state of the table; default: one for each 128 MiB "
-    "of the base table, and for each 8 generations",
+    "columns": "comma-separated columns to read, which may include `_region`, `_generation`, `_epoch` and `_position`; "
+    "default: all columns of the table",
+    "table": f"{', '.join(TABLES)}: lists the current parts of the table instead of its rows",
+    "numPartitions": "largest number of partitions of the read; default: one for each 128 MiB of the base table, and "
+    "one for each 8 generations",
     "consistency": "strong (default) or eventual",
     "version": "table version to read; default: the newest",
-    "timestamp": "moment in ISO 8601, in UTC if it has no time zone: reads the newest version at or before it",
+    "timestamp": "time in ISO 8601, in UTC if it has no time zone; reads the newest version at or before it",
     "tag": "tag of the table version to read",
     "revision": "revision A, B or R that the table must have",
 }
@@ -33,12 +33,12 @@ READ: Mapping[str, str] = {
 WRITE: Mapping[str, str] = {
     "path": "folder or address of the table",
     "sequenceBy": "column by which the last row of a key wins; required",
-    "lateRows": "what becomes of rows whose sequence is not higher than the stored one: drop (default), keep, or fail",
-    "deleteColumn": "column of booleans; true deletes the key (revision R); it is not stored",
+    "lateRows": "what to do with a row whose sequence is not higher than the stored one: drop (default), keep, or fail",
+    "deleteColumn": "boolean column, not stored; true deletes the key (revision R)",
     "numRegions": "number of buckets that the table's region spec must have",
-    "regionColumn": "column with each row's region id, for tables without a region spec; it is not stored",
+    "regionColumn": "column with the region id of each row, not stored; for tables without a region spec",
     "flushEveryRows": "rows after which a task flushes its MemTable; default 250000",
-    "reportPath": "local file that receives what was written, as JSON",
+    "reportPath": "local file for the report, as JSON",
     "revision": "revision A, B or R that the table must have",
 }
 """Options for writing: name -> meaning."""
@@ -48,10 +48,10 @@ BATCH = ("txnAppId", "txnVersion")
 
 FOLLOW: Mapping[str, str] = {
     "path": "folder or address of the table",
-    "readChangeFeed": "true; required, since the columns of changes are more than the table's",
-    "startingFrom": "snapshot (default: the rows that there are, then changes), earliest (the first entries that WALs "
-    "still have) or latest (changes from now on); a query that has a checkpoint continues from there",
-    "maxEntriesPerTrigger": "most WAL entries of one batch, of all regions together; default: all there are",
+    "readChangeFeed": "true; required, because changes have more columns than the table",
+    "startingFrom": "snapshot (default: the current rows, then changes), earliest (the first entries that the WALs "
+    "still have) or latest (changes from now on); a query with a checkpoint continues from there",
+    "maxEntriesPerTrigger": "largest number of WAL entries in a batch, over all regions; default: all",
     "failOnDataLoss": "true (default): fail if entries were collected before they were read; false: skip them",
     "revision": "revision A, B or R that the table must have",
 }
@@ -59,11 +59,11 @@ FOLLOW: Mapping[str, str] = {
 
 WRITE_STREAM: Mapping[str, str] = {
     **{name: text for name, text in WRITE.items() if name not in ("numRegions", "reportPath")},
-    "lateRows": "what becomes of rows whose sequence is not higher than the stored one: drop (default) or keep",
+    "lateRows": "what to do with a row whose sequence is not higher than the stored one: drop (default) or keep",
     "txnAppId": "name under which batches are marked as finished; default: the id of the query",
-    "flushEveryRows": "rows in a region's MemTable at which a batch ends with a flush; default 250000",
-    "flushEveryEntries": "the same in WAL entries, which each batch reads again; default 500",
-    "checkpointLocation": "Spark's own: folder of what the query has done",
+    "flushEveryRows": "rows in a region's MemTable from which a batch flushes it; default 250000",
+    "flushEveryEntries": "WAL entries of a region, read again by each batch, from which one flushes it; default 500",
+    "checkpointLocation": "Spark's own: folder for the progress of the query",
     "queryName": "Spark's own: name of the query",
 }
 """Options of ``df.writeStream``: name -> meaning."""
@@ -137,7 +137,7 @@ def for_reading(options: Mapping[str, str]) -> ReadOptions:
         raise _wrong("table", table, ", ".join(TABLES))
     beside = [name for name in ("consistency", "version", "timestamp", "tag") if name in given]
     if table is not None and beside:
-        raise InvalidArgument(f"[MEMWAL_OPTION] option table shows what there is now: leave out {', '.join(beside)}")
+        raise InvalidArgument(f"[MEMWAL_OPTION] option table shows the current state: leave out {', '.join(beside)}")
     return ReadOptions(
         place=_place(given, storage),
         columns=tuple(name.strip() for name in columns.split(",")) if columns is not None else None,
@@ -151,9 +151,9 @@ def for_writing(options: Mapping[str, str]) -> WriteOptions:
     """Options of ``df.write``; raises InvalidArgument for an unknown, missing or malformed one."""
     if any(name.lower() in (known.lower() for known in BATCH) for name in options):
         raise InvalidArgument(
-            "[MEMWAL_USE_UPSERT] a batch that is written once needs each region in one task, of which the format "
-            "cannot be sure: memwal_spark.upsert(df, path, sequence_by=…, txn=(application, batch)) instead of "
-            f"options {' and '.join(BATCH)}"
+            "[MEMWAL_USE_UPSERT] the format cannot make sure that each region is in one task, as a batch that is "
+            "written once needs: call memwal_spark.upsert(df, path, sequence_by=…, txn=(application, batch)) "
+            f"instead of setting {' and '.join(BATCH)}"
         )
     return _writing(*_known(options, WRITE, "writing"))
 
@@ -175,8 +175,8 @@ def for_following(options: Mapping[str, str]) -> FollowOptions:
     given, storage = _known(options, FOLLOW, "reading a stream")
     if not follows(options):
         raise InvalidArgument(
-            "[MEMWAL_NO_CHANGE_FEED] a stream reads changes, whose columns are more than the table's: "
-            ".option('readChangeFeed', 'true')"
+            "[MEMWAL_NO_CHANGE_FEED] a stream reads changes, which have more columns than the table: "
+            "set .option('readChangeFeed', 'true')"
         )
     start = given.get("startingFrom", STARTS[0])
     if start not in STARTS:
@@ -235,19 +235,23 @@ def _known(options: Mapping[str, str], known: Mapping[str, str], what: str) -> t
             given[spelling[name.lower()]] = value
         else:
             names = ", ".join([*known, f"{STORAGE_PREFIX}…"])
-            raise InvalidArgument(f"[MEMWAL_UNKNOWN_OPTION] there is no option {name!r} for {what}; there are: {names}")
+            raise InvalidArgument(
+                f"[MEMWAL_UNKNOWN_OPTION] there is no option {name!r} for {what}; the options are: {names}"
+            )
     return given, storage
 
 
 def _place(given: Mapping[str, str], storage: dict[str, str]) -> TableOption:
     if "path" not in given:
-        raise InvalidArgument("[MEMWAL_NO_PATH] option path is required: .option('path', 'the table') or .save(path)")
+        raise InvalidArgument(
+            "[MEMWAL_NO_PATH] option path is required: set .option('path', 'the table') or call .save(path)"
+        )
     revision = given.get("revision")
     if revision is not None and revision not in REVISIONS:
         raise _wrong("revision", revision, ", ".join(REVISIONS))
     moments = [name for name in ("version", "timestamp", "tag") if name in given]
     if len(moments) > 1:
-        raise InvalidArgument(f"[MEMWAL_OPTION] one of version, timestamp, tag is given, not {', '.join(moments)}")
+        raise InvalidArgument(f"[MEMWAL_OPTION] give only one of version, timestamp, tag, not {', '.join(moments)}")
     return TableOption(
         path=given["path"],
         revision=revision,

@@ -105,8 +105,8 @@ class Packing:
         found = pc.index_in(texts, pa.array(self.known, texts.type))
         if found.null_count:
             raise InvalidArgument(
-                "[MEMWAL_OTHER_REGIONS] Spark computed the rows twice, and the second time they had other regions: "
-                "write rows that stay the same, after df.persist() for example"
+                "[MEMWAL_OTHER_REGIONS] Spark computed the rows twice, and they had other regions the second time: "
+                "write rows that do not change, for example after df.persist()"
             )
         return found
 

@@ -52,7 +52,7 @@ def _listed() -> str:
 
 
 def _table(known: Mapping[str, str]) -> str:
-    rows = [*known.items(), (f"{options.STORAGE_PREFIX}…", "handed to the object store, without the prefix")]
+    rows = [*known.items(), (f"{options.STORAGE_PREFIX}…", "passed to the object store, without the prefix")]
     return "\n".join(["| option | meaning |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in rows)])
 
 

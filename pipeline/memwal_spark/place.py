@@ -28,7 +28,8 @@ def open_table(place: TableOption) -> Table:
     except NotFound as missing:
         if place.version is not None and open_table(replace(place, version=None)):
             raise InvalidArgument(
-                f"[MEMWAL_NO_VERSION] the table at {place.path!r} has no version {place.version}, or not any more"
+                f"[MEMWAL_NO_VERSION] the table at {place.path!r} has no version {place.version}, or "
+                "it was collected: read another version"
             ) from missing
         raise InvalidArgument(
             f"[MEMWAL_NO_TABLE] there is no table at {place.path!r}; create it first with "

@@ -89,7 +89,7 @@ def make(name: str, rows: int, seed: int, target: Path) -> ChangeLog:
     check_name("preset", name, PRESETS)
     preset = PRESETS[name]
     if rows < 100:
-        raise InvalidArgument(f"[MEMWAL_ROWS] a preset has 100 rows or more, not {rows}")
+        raise InvalidArgument(f"[MEMWAL_ROWS] a preset needs at least 100 rows, not {rows}")
     target.parent.mkdir(parents=True, exist_ok=True)
     stored = 0
     with pq.ParquetWriter(target, schema(preset)) as writer:

@@ -83,7 +83,7 @@ def load(report: Path, out: Path) -> tuple[Job, ReplayedJob]:
     told = _report(report)
     asked = told.get("job")
     if not isinstance(asked, dict):
-        raise InvalidArgument(f"[MEMWAL_REPORT] {report}: no object `job`, so this is no report of a whole job")
+        raise InvalidArgument(f"[MEMWAL_REPORT] {report}: it has no object `job`: name the report of a whole job")
     if asked.get("format") != FORMAT:
         raise InvalidArgument(f"[MEMWAL_REPORT] {report}: job.format is {asked.get('format')!r}, and {FORMAT} is known")
     try:

@@ -202,7 +202,7 @@ def _distinct(regions: DataFrame) -> tuple[str, ...]:
     """The values of the only column of ``regions``."""
     found = [row[0] for row in regions.distinct().limit(TASKS_MOST + 1).collect()]
     if None in found:
-        raise InvalidArgument("[MEMWAL_NULL_REGION] some rows have no region id")
+        raise InvalidArgument("[MEMWAL_NULL_REGION] some rows have no region id: give each row one")
     if len(found) > TASKS_MOST:
         raise InvalidArgument(
             f"[MEMWAL_TOO_MANY_REGIONS] the rows have more than {TASKS_MOST} region values: use fewer buckets, or "

@@ -44,7 +44,7 @@ class MemWalWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own
         if overwrite:
             raise InvalidArgument(
                 "[MEMWAL_NO_OVERWRITE] a MemWAL write is an upsert and cannot replace a table; use .mode('append'), "
-                "and create a new table where the old rows are to go"
+                "and create a new table to get rid of the old rows"
             )
         self._options = for_writing(options)
         check(open_table(self._options.place), self._options, schema.fieldNames())

@@ -97,7 +97,9 @@ class MemWalStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # p
 def _mark(task: TaskContext, options: WriteOptions) -> Mark:
     query, batch = task.getLocalProperty(QUERY), task.getLocalProperty(BATCH)
     if query is None or batch is None:
-        raise InvalidArgument(f"[MEMWAL_NO_BATCH] Spark has not set {QUERY} and {BATCH}: this is no streaming query")
+        raise InvalidArgument(
+            f"[MEMWAL_NO_BATCH] Spark has not set {QUERY} and {BATCH}: use this format only in a streaming query"
+        )
     return Mark(application=options.application or query, batch=int(batch), partitions=(task.partitionId(),))
 
 

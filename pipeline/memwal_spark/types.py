@@ -48,7 +48,7 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     except pa.ArrowInvalid as error:
         raise InvalidArgument(
             f"[MEMWAL_TYPE] column {field.name} has a value that does not fit Spark's "
-            f"{from_arrow_type(field.type).simpleString()}: {error}. Read the other columns, with option columns"
+            f"{from_arrow_type(field.type).simpleString()}: {error}. Read the other columns with option columns"
         ) from error
 
 

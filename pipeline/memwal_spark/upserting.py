@@ -169,7 +169,7 @@ def batch_of(txn: tuple[str, int] | None, *, speculates: bool) -> tuple[str, int
         return (CALL, _number_of_call()) if speculates else None
     if txn[0] == CALL:
         raise InvalidArgument(
-            f"[MEMWAL_OPTION] {CALL!r} is the name of calls without a batch: name another application"
+            f"[MEMWAL_OPTION] {CALL!r} is reserved for calls without a batch: choose another name for the application"
         )
     named = Mark(application=txn[0], batch=txn[1], partitions=())
     return named.application, named.batch

@@ -70,7 +70,7 @@ def compare_again(job: Job, progress: PhaseProgress) -> JobReport:
     """Compare the table that an earlier run left in ``job.out``, which is not changed; writes the report there."""
     folder = Folder(job.out.resolve())
     if not folder.log_facts.is_file() or not folder.table.is_dir():
-        raise InvalidArgument(f"{job.out} holds no earlier run: leave out --again")
+        raise InvalidArgument(f"{job.out} has no earlier run: leave out --again")
     log = ChangeLog.load(folder.log_facts)
     with PeakMemory() as memory, _started(job, progress, None) as spark:
         summary = readings.answer(spark, folder, log, progress)

@@ -264,7 +264,7 @@ def _named(regions: pa.ChunkedArray) -> RegionId:
 def check_regions(regions: pa.ChunkedArray) -> None:
     """Refuse rows that name no region."""
     if regions.null_count:
-        raise InvalidArgument("[MEMWAL_NULL_REGION] some rows have no region id")
+        raise InvalidArgument("[MEMWAL_NULL_REGION] some rows have no region id: give each row one")
 
 
 def check_given(key: Iterable[str], rows: pa.Table, sequence_by: str) -> None:

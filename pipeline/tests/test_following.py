@@ -204,7 +204,7 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_one_that_was_read(tmp_p
         ({"readChangeFeed": "false"}, r"\[MEMWAL_NO_CHANGE_FEED\].*readChangeFeed"),
         ({"startingFrom": "now"}, r"\[MEMWAL_OPTION\] option startingFrom must be snapshot, earliest, latest"),
         ({"failOnDataLoss": "no"}, r"\[MEMWAL_OPTION\] option failOnDataLoss must be true or false"),
-        ({"version": "1"}, r"\[MEMWAL_UNKNOWN_OPTION\].*'version' for reading a stream; there are: path"),
+        ({"version": "1"}, r"\[MEMWAL_UNKNOWN_OPTION\].*'version' for reading a stream; the options are: path"),
     ],
 )
 def test_a_wrong_option_of_a_stream_says_what_is_possible(

@@ -137,5 +137,5 @@ def test_a_call_is_a_batch_of_its_own_only_where_spark_speculates_and_the_caller
     assert {found and found[0] for found in calls} == {CALL}
     assert len(calls) == 100
     assert all(found is not None and 0 <= found[1] < 2**63 for found in calls)
-    with pytest.raises(InvalidArgument, match="is the name of calls without a batch"):
+    with pytest.raises(InvalidArgument, match="is reserved for calls without a batch"):
         upserting.batch_of((CALL, 3), speculates=False)

@@ -33,8 +33,8 @@ def test_an_unknown_option_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(InvalidArgument) as error:
         for_writing({"path": "t", "sequenceBy": "seq", "flushRows": "10"})
     assert str(error.value) == (
-        "[MEMWAL_UNKNOWN_OPTION] there is no option 'flushRows' for writing; there are: path, sequenceBy, lateRows, "
-        "deleteColumn, numRegions, regionColumn, flushEveryRows, reportPath, revision, storage.…"
+        "[MEMWAL_UNKNOWN_OPTION] there is no option 'flushRows' for writing; the options are: path, sequenceBy, "
+        "lateRows, deleteColumn, numRegions, regionColumn, flushEveryRows, reportPath, revision, storage.…"
     )
 
 

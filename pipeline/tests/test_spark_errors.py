@@ -63,7 +63,11 @@ def test_in_the_users_own_process_no_traceback_is_hidden(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("options", "path", "beginning"),
     [
-        ({"colums": "id"}, "t", "[MEMWAL_UNKNOWN_OPTION] there is no option 'colums' for reading; there are: path,"),
+        (
+            {"colums": "id"},
+            "t",
+            "[MEMWAL_UNKNOWN_OPTION] there is no option 'colums' for reading; the options are: path,",
+        ),
         ({}, "none", "[MEMWAL_NO_TABLE] there is no table at "),
         ({"columns": "id,w"}, "t", "[MEMWAL_SCHEMA] the table has no columns ['w']; it has ['id', 'seq', 'v']"),
         ({"tag": "x"}, "t", "[MEMWAL_INVALID_ARGUMENT] no tag 'x'; there are none"),

@@ -91,5 +91,5 @@ def test_spark_reads_what_a_table_consists_of(spark: SparkSession, path: Path) -
 def test_an_unknown_table_is_refused_with_the_names_of_those_that_there_are() -> None:
     with pytest.raises(InvalidArgument, match="option table must be regions, generations, wal, marks, not 'region'"):
         for_reading({"path": "t", "table": "region"})
-    with pytest.raises(InvalidArgument, match="option table shows what there is now: leave out version"):
+    with pytest.raises(InvalidArgument, match="option table shows the current state: leave out version"):
         for_reading({"path": "t", "table": "wal", "version": "3"})

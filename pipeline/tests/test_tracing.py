@@ -114,7 +114,7 @@ def test_the_command_names_jobs_and_attempts_of_reports(
         (('{"id": 7}',), "an object has the columns day, id"),
         (('{"day": "no day", "id": 7}',), "--key: "),
         (("7",), "an object has the columns day, id"),
-        ((KEY, "--written", "{folder}/a.json"), "--written takes reports that a write has made"),
+        ((KEY, "--written", "{folder}/a.json"), "--written must name a report of a write"),
     ],
 )
 def test_bad_keys_and_reports_are_mistakes_of_the_caller(

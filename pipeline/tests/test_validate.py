@@ -142,7 +142,7 @@ def test_a_tampered_row_of_the_base_table_is_named_and_the_exit_code_is_one(foun
 def test_comparing_again_without_an_earlier_run_is_a_mistake_of_the_caller(tmp_path: Path) -> None:
     code, shown = invoke("validate", "--again", "--out", str(tmp_path))
     assert code == 2
-    assert "holds no earlier run" in shown
+    assert "has no earlier run" in shown
 
 
 @pytest.mark.parametrize("arguments", [("--revision", "C"), ("--regions", "0"), ("--flights", "0")])
@@ -168,7 +168,7 @@ def test_a_folder_of_somebody_else_is_not_cleared(tmp_path: Path) -> None:
     (tmp_path / "table" / "mine").touch()
     code, shown = invoke("validate", "--out", str(tmp_path))
     assert code == 2
-    assert "holds table, which no earlier run left there" in shown
+    assert "holds table, which is not from an earlier run" in shown
     assert (tmp_path / "table" / "mine").exists()
 
 

@@ -40,9 +40,9 @@ BEYOND = {
 FINDINGS = (
     "- A claimer that skips entries of a newer epoch puts its barrier behind its successor's entries",
     "  (AMB-26, an entry of a newer epoch): induction fails until replay stops there.",
-    "- Where entries are collected a claimer has to verify its barrier as a writer does its put (AMB-25, a stalled",
+    "- If entries are collected, a claimer must verify its barrier as a writer verifies its put (AMB-25, a stalled",
     "  append and WAL collection).",
-    "- Three schedules in which versions of the native package make what no step makes",
+    "- In three schedules, versions of the native package make a change that no step makes",
     "  ([native.md](native.md#as-histories-of-the-abstract-machine)).",
 )
 """What came of the proofs and of following runs."""

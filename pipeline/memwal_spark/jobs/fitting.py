@@ -28,7 +28,7 @@ def fitted(df: DataFrame, types: st.StructType, beside: Sequence[str] = (), *, b
     if missing or extra:
         raise InvalidArgument(
             f"[MEMWAL_SCHEMA] the rows must have exactly the columns of the table: missing {missing}, unknown {extra}; "
-            "columns that are not to be stored are named with ignore"
+            "name columns that should not be stored with ignore"
         )
     cast = [
         _as(field.name, sf.col(_quoted(field.name)), df.schema[field.name].dataType, field.dataType, base64=base64)

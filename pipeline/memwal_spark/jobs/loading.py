@@ -156,7 +156,7 @@ def _format(sources: Sequence[str], format: Format | None) -> str:  # noqa: A002
     chosen = format or Path(sources[0].rstrip("/")).suffix.removeprefix(".").replace("ndjson", "json")
     if not format and chosen not in get_args(Format):
         raise InvalidArgument(
-            f"[MEMWAL_OPTION] {sources[0]!r} does not end with .parquet, .json or .csv: say which format it has"
+            f"[MEMWAL_OPTION] {sources[0]!r} does not end with .parquet, .json or .csv: name its format"
         )
     check_name("format", chosen, get_args(Format))
     return chosen

@@ -50,9 +50,9 @@ def merge(
     region of that name. An error of the rewriting is raised when all else is done, and leaves what was merged.
     """
     if commit_every < 1:
-        raise InvalidArgument(f"[MEMWAL_OPTION] commit_every={commit_every} is to be a number of regions, from 1 on")
+        raise InvalidArgument(f"[MEMWAL_OPTION] commit_every={commit_every} must be a number of regions, at least 1")
     if compact_over < 0:
-        raise InvalidArgument(f"[MEMWAL_OPTION] compact_over={compact_over} is to be 0 (never) or more")
+        raise InvalidArgument(f"[MEMWAL_OPTION] compact_over={compact_over} must be 0 (never) or more")
     place = TableOption(path=path, storage=dict(storage or {}))
     known = {str(region.region_id): region for region in open_table(place).regions()}
     for name in regions or ():
