@@ -149,7 +149,7 @@ class RegionWriter(WriterState):
             rows = self.region.rows.schema.empty_table()
         else:
             self.memtable, rows = self.memtable.handing_over(self.limits.entry_bytes)
-        if not self.memtable.waiting.rows:
+        if self.clocks.waiting_since_ms is not None and not self.memtable.waiting.rows:
             self.clocks = replace(self.clocks, waiting_since_ms=None)
         entry = WalEntry(epoch=self.epoch, generation=self.memtable.generation, rows=rows)
         if done:

@@ -139,16 +139,15 @@ def admitted(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
         raise _refused(f"the rows are no Arrow data: {error}") from error
     table = conform(given, schema)
     for field in schema:
-        for chunk in table.column(field.name).chunks:
-            _check_values(chunk, field)
+        _check_values(table.column(field.name), field)
     return table
 
 
-def _check_values(values: pa.Array, field: pa.Field) -> None:
+def _check_values(values: pa.ChunkedArray, field: pa.Field) -> None:
     try:
         values.validate(full=True)
     except pa.ArrowInvalid as error:
         raise _refused(f"column {field.name!r} holds what is no {field.type}: {error}") from error
-    where = null_within(values, repr(field.name))
-    if where:
-        raise _refused(f"NULL in {where}, which has none")
+    for chunk in values.chunks if pa.types.is_nested(field.type) else ():
+        if where := null_within(chunk, repr(field.name)):
+            raise _refused(f"NULL in {where}, which has none")
