@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from . import truths
 from .errors import InvalidArgument
 
 
@@ -25,7 +26,7 @@ def at(rows: pa.Table, positions: npt.NDArray[np.integer[Any]]) -> pa.Table:
 
 def where(rows: pa.Table, mask: npt.NDArray[np.bool_] | pa.Array | pa.ChunkedArray) -> pa.Table:
     """The rows for which ``mask`` is true, in their order; NULL counts as false."""
-    return _sound(rows).filter(pa.array(mask) if isinstance(mask, np.ndarray) else mask)
+    return _sound(rows).filter(truths.to_arrow(mask) if isinstance(mask, np.ndarray) else mask)
 
 
 def under(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from . import keys as key_sets
+from . import truths
 from .codec.canonical import span_of
 from .key_codes import Codes, Direct, direct
 from .keys import KeySet, Mask, SparseCodes, offsets_of
@@ -69,10 +70,10 @@ class Seen:
         if likely is None:
             kept &= _is_last(keys)
         elif kept.any():
-            kept[kept] = ~self.mask(keys.filter(pa.array(kept)))
-            alike = KeySet(keys.filter(pa.array(kept))).mask(keys)
-            kept[alike] &= _is_last(keys.filter(pa.array(alike)))
-        self.add(keys if likely is not None or kept.all() else keys.filter(pa.array(kept)))
+            kept[kept] = ~self.mask(keys.filter(truths.to_arrow(kept)))
+            alike = KeySet(keys.filter(truths.to_arrow(kept))).mask(keys)
+            kept[alike] &= _is_last(keys.filter(truths.to_arrow(alike)))
+        self.add(keys if likely is not None or kept.all() else keys.filter(truths.to_arrow(kept)))
         return kept
 
 

@@ -21,7 +21,7 @@ from ..clauses import implements
 from ..errors import ArtifactError, InvalidArgument
 from . import native, protobuf
 from .file_layout import FOOTER, GLOBAL_BUFFER, MAGIC, check_whole
-from .scratch import Scratch
+from .scratch import Piece, Scratch
 
 __all__ = [
     "FILE_VERSION", "FLAT_VERSION", "LEAF_VERSIONS", "MAGIC", "WRITTEN_VERSIONS", "Decoder", "Encoder", "FileVersion",
@@ -147,7 +147,7 @@ class Decoder:
 
     def __init__(
         self,
-        parts: Iterable[tuple[int, bytes]],
+        parts: Iterable[Piece],
         size_bytes: int,
         path: str,
         *,
@@ -167,7 +167,6 @@ class Decoder:
                 wanted = list(columns) if columns is not None else None
                 self._reader = LanceFileReader(self._scratch.name, columns=wanted)
                 self.rows = int(self._reader.num_rows())
-                self._schema: pa.Schema = self._reader.metadata().schema
         except BaseException:
             self.close()
             raise
@@ -185,8 +184,13 @@ class Decoder:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema that the file says it has, its metadata included."""
-        return self._schema
+        """The schema that the file says it has, its metadata included; asked for only where no rows show it.
+
+        The native reader describes all pages with it, which takes longer than it takes to read a few rows.
+        """
+        with native.reading(self._path, self._clause, refusal=_REFUSAL):
+            told: pa.Schema = self._reader.metadata().schema
+        return told
 
     def read(self, start: int = 0, rows: int | None = None) -> pa.Table:
         """``rows`` rows from ``start`` on (all that follow if None), with the schema and metadata of the file."""
@@ -200,9 +204,9 @@ class Decoder:
         if found.num_rows != wanted:
             reason = f"{_REFUSAL}: the native reader gives {found.num_rows} of {wanted} rows"
             raise ArtifactError(self._clause, self._path, reason)
-        return found.replace_schema_metadata(self._schema.metadata)
+        return found
 
-    def add(self, parts: Iterable[tuple[int, bytes]]) -> None:
+    def add(self, parts: Iterable[Piece]) -> None:
         """More parts of the file, by which more rows can be read."""
         self._scratch.add(parts)
 
@@ -213,7 +217,7 @@ class Decoder:
         if found.num_rows != len(rows):
             reason = f"{_REFUSAL}: the native reader gives {found.num_rows} of {len(rows)} rows"
             raise ArtifactError(self._clause, self._path, reason)
-        return found.replace_schema_metadata(self._schema.metadata)
+        return found
 
 
 def decode(data: bytes, path: str, *, clause: str = "FORMAT-024", columns: Sequence[str] | None = None) -> pa.Table:

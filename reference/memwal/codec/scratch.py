@@ -13,6 +13,9 @@ from contextlib import suppress
 
 from ..errors import NoRoom
 
+Piece = tuple[int, bytes | memoryview]
+"""Position and bytes."""
+
 
 class Scratch:
     """One file of ``size_bytes`` bytes that holds ``parts``: position and bytes each. A context manager.
@@ -21,7 +24,7 @@ class Scratch:
     nothing about the bytes.
     """
 
-    def __init__(self, parts: Iterable[tuple[int, bytes]], size_bytes: int, path: str) -> None:
+    def __init__(self, parts: Iterable[Piece], size_bytes: int, path: str) -> None:
         self._descriptor, self._linked = -1, ""
         held = tuple(parts)
         self._path = path
@@ -53,7 +56,7 @@ class Scratch:
         """Where it can be opened, in this process."""
         return self._linked or f"/proc/self/fd/{self._descriptor}"
 
-    def add(self, parts: Iterable[tuple[int, bytes]]) -> None:
+    def add(self, parts: Iterable[Piece]) -> None:
         """More parts of it. Raises `NoRoom`."""
         try:
             _write(self._descriptor, parts)
@@ -78,7 +81,7 @@ class Scratch:
         self._descriptor, self._linked = tempfile.mkstemp(prefix="memwal-", suffix=".lance")
 
 
-def _write(descriptor: int, parts: Iterable[tuple[int, bytes]]) -> None:
+def _write(descriptor: int, parts: Iterable[Piece]) -> None:
     for position, data in parts:
         left = memoryview(data)
         while left:

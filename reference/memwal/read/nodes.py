@@ -15,9 +15,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from .. import cellwise
+from .. import cellwise, truths
 from ..clauses import implements
 from ..codec.asked_keys import AskedKeys
 from ..errors import EngineBug
@@ -289,5 +288,4 @@ def stays(rows: pa.Table) -> Mask:
     """The rows that do not delete their key."""
     if TOMBSTONE not in rows.schema.names:
         return np.ones(rows.num_rows, np.bool_)
-    found: Mask = ~pc.fill_null(rows.column(TOMBSTONE), False).to_numpy()
-    return found
+    return ~truths.of_arrow(rows.column(TOMBSTONE))

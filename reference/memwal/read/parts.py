@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -213,22 +214,22 @@ class TablePart:
 
     async def at(self, names: Sequence[str], addresses: Addresses) -> pa.Table:
         state = await self.opened()
-        own, found = self._held(state, names) or state.schema.names[:1], list[pa.Table]()
+        found = list[pa.Table]()
         homes = addresses >> np.uint64(32)
         for fragment in sorted(state.fragments, key=lambda each: each.id):
             offsets = addresses[homes == fragment.id] & np.uint64(0xFFFFFFFF)
             if len(offsets):
-                found.append(self._addressed(await self._taken(state, fragment, own, offsets), state, names))
+                found.append(await self._taken(state, fragment, names, offsets))
         return pa.concat_tables(found) if found else self._schema(state, names).empty_table()
 
     async def _taken(
-        self, state: TableState, fragment: table_pb2.DataFragment, own: Sequence[str], offsets: Addresses
+        self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str], offsets: Addresses
     ) -> pa.Table:
-        """Own columns of the live rows at ``offsets``; of a small generation all rows are kept."""
-        if self.kept is None or self.kept.name is None or not await self.is_small(FragmentId(fragment.id)):
-            return await read.take(self.io, state, fragment, own, offsets)
-        make = partial(read.read_fragment, self.io, state, fragment, own, with_row_address=True)
-        rows = await self.once(("rows", fragment.id, tuple(own)), make, _bytes_of)
+        """The live rows at ``offsets``."""
+        if not await self._is_kept(FragmentId(fragment.id)):
+            own = self._held(state, names) or state.schema.names[:1]
+            return self._addressed(await read.take(self.io, state, fragment, own, offsets), state, names)
+        rows = await self._kept_rows(state, fragment, names)
         there = rows.column(ROW_ADDRESS).to_numpy() & np.uint64(0xFFFFFFFF)
         at = np.minimum(np.searchsorted(there, offsets), len(there) - 1)
         return cellwise.at(rows, at[there[at] == offsets] if len(there) else at[:0])
@@ -236,6 +237,13 @@ class TablePart:
     async def stream(self, names: Sequence[str], fragment: FragmentId, choice: RowChoice) -> AsyncIterator[pa.Table]:
         state = await self.opened()
         (chosen,) = (each for each in state.fragments if each.id == fragment)
+        if await self._is_kept(fragment):
+            looked_at = chain.from_iterable(stage.columns for stage in choice.stages)
+            kept = await self._kept_rows(state, chosen, (*names, *looked_at))
+            rows = late.among(in_write_order(kept, state), choice, self._schema(state, (), addressed=False).names)
+            if rows.num_rows:
+                yield rows.select(self._schema(state, names, addressed=False).names)
+            return
         # Rows of a generation of an older native writer are stored newest first, from batch to batch and in each.
         turned = self.region_id is not None and newest_first(state)
 
@@ -255,8 +263,18 @@ class TablePart:
             rows = self._mapped(found, state, names)
             yield in_write_order(rows, state) if turned else rows
 
+    async def _is_kept(self, fragment: FragmentId) -> bool:
+        """Whether the rows of a fragment, a small one of a generation, are kept from read to read."""
+        return self.kept is not None and self.kept.name is not None and await self.is_small(fragment)
+
+    async def _kept_rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
+        """Columns ``names`` of all live rows, as they are stored."""
+        wanted = tuple(dict.fromkeys(names))
+        make = partial(self._rows, state, fragment, wanted)
+        return await self.once(("rows", fragment.id, wanted), make, _bytes_of)
+
     async def _rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
-        own = self._held(state, names)
+        own = self._held(state, names) or state.schema.names[:1]
         found = await read.read_fragment(self.io, state, fragment, own, with_row_address=True)
         return self._addressed(found, state, names)
 

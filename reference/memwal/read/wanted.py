@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .. import truths
 from ..maintained.scalar import Between, comparable
 from .conditions import Compare
 from .values import Values
@@ -76,8 +77,8 @@ class Wanted:
                 found = pc.or_(found, pc.is_nan(column))
             if isinstance(found, pa.Scalar):
                 found = pc.is_valid(column)
-        mask: Mask = _numpy(pc.fill_null(found, False))
-        return mask | _numpy(pc.is_null(column)) if self.null else mask
+        mask: Mask = truths.of_arrow(found)
+        return mask | truths.of_arrow(pc.is_null(column)) if self.null else mask
 
     def overlaps(self, low: Sequence[Any] | pa.Array, high: Sequence[Any] | pa.Array) -> Mask:
         """Which of the ranges from ``low`` to ``high``, both ends included, may have a wanted value besides NULL.
@@ -189,11 +190,5 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _open(ends: pa.Array) -> Mask:
-    found = _numpy(pc.is_null(ends))
-    return found | _numpy(pc.fill_null(pc.is_nan(ends), False)) if pa.types.is_floating(ends.type) else found
-
-
-def _numpy(column: pa.Array | pa.ChunkedArray) -> Mask:
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    found: Mask = array.to_numpy(zero_copy_only=False).astype(np.bool_)
-    return found
+    found = truths.of_arrow(pc.is_null(ends))
+    return found | truths.of_arrow(pc.is_nan(ends)) if pa.types.is_floating(ends.type) else found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -13,6 +13,7 @@ from ..codec import mini_blocks
 from ..codec.data_file import Decoder
 from ..codec.file_layout import Page, Range, joined
 from ..codec.mini_blocks import Chunks
+from ..codec.scratch import Piece
 from ..effects import Io, remembered
 from .stored_file import Rows, StoredFile, decoder, open_rows, parts_in
 
@@ -60,16 +61,25 @@ class Held:
     """Of pages, by their first buffer, where their chunks are; None if it does not say."""
     size_bytes: int = 0
 
-    async def fetch(
-        self, io: Io, file: StoredFile, wanted: Iterable[Range], gap: int | None = None
-    ) -> list[tuple[int, bytes]]:
+    async def fetch(self, io: Io, file: StoredFile, wanted: Iterable[Range], gap: int | None = None) -> list[Piece]:
         """What is missing of ``wanted``; see `file_layout.joined`."""
         missing = {each for each in wanted if each not in self.ranges}
         self.ranges |= missing
         apart = joined(missing, gap)
         parts = await parts_in(io, file, apart if len(apart) <= CHUNKS_MOST else joined(missing))
-        self.size_bytes += sum(len(data) for _, data in parts)
-        return parts
+        found = list(_cut(parts, joined(missing, 0)))
+        self.size_bytes += sum(len(data) for _, data in found)
+        return found
+
+
+def _cut(parts: Iterable[tuple[int, bytes]], wanted: Iterable[Range]) -> Iterator[Piece]:
+    """Only ``wanted`` of ``parts``, both ascending: what lies between was read since a request costs more than it."""
+    coming = iter(parts)
+    at, data = next(coming, (0, b""))
+    for position, size in wanted:
+        while position >= at + len(data):
+            at, data = next(coming)
+        yield position, memoryview(data)[position - at :][:size]
 
 
 @dataclass(slots=True)
@@ -79,13 +89,13 @@ class _Pages:
     now: tuple[Decoder, Held]
 
 
-async def parts_of(io: Io, file: StoredFile, rows: npt.NDArray[np.uint64], held: Held) -> list[tuple[int, bytes]]:
+async def parts_of(io: Io, file: StoredFile, rows: npt.NDArray[np.uint64], held: Held) -> list[Piece]:
     """The pages that hold ``rows``, which ascend, of a file with a layout, as far as they are not ``held``."""
     assert file.layout is not None
     return await held.fetch(io, file, file.layout.pages_of(file.indices, rows.astype(np.int64)))
 
 
-async def parts_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64], held: Held) -> list[tuple[int, bytes]]:
+async def parts_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64], held: Held) -> list[Piece]:
     """As `parts_of`, for rows that lie apart: of pages that say where, only the chunks that hold one of them."""
     assert file.layout is not None
     whole: list[Range] = []
@@ -108,7 +118,7 @@ async def parts_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64], hel
         assert page.word is not None
         position, size = page.buffers[0]
         if page.buffers[0] not in held.chunks:
-            words = next(data[position - at :][:size] for at, data in parts if at <= position < at + len(data))
+            words = next(bytes(data[position - at :][:size]) for at, data in parts if at <= position < at + len(data))
             rows = page.end_row - page.first_row
             held.chunks[page.buffers[0]] = mini_blocks.chunks(words, page.word, page.buffers[1], rows)
         found = held.chunks[page.buffers[0]]

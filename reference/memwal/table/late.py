@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,8 @@ Offsets = npt.NDArray[np.int64]
 
 SPARSE = 16
 """Rows that lie further apart than this are decoded one by one; else all between the first and the last are."""
+GATHERED_ROWS = 1 << 13
+"""As many rows that stay are waited for before other columns of them are read."""
 APART_ROWS = 1 << 13
 """Fewest rows of a fragment that are worth reading some columns before others."""
 
@@ -95,6 +97,7 @@ async def chosen_batches(
         steps = [_Step(stage=step.stage, more=() if number else tuple(names)) for number, step in enumerate(steps)]
     first, *later = steps
     located = any(step.more for step in later)
+    gathered = _Gathered(backwards=backwards)
     live: Mask | None = None
     with ExitStack() as stack:
         for step in later:
@@ -106,11 +109,49 @@ async def chosen_batches(
         async for start, batch in read.placed_batches(io, state, fragment, first.more, looked_at, backwards=backwards):
             if live is None:
                 live = await read.live_rows(io, state, fragment)
-            here = live[start : start + batch.num_rows]
-            rows = batch if here.all() else cellwise.where(batch, here)
-            offsets = start + np.flatnonzero(here) if located else None
-            async for found in _staying(rows, offsets, steps):
+            stays = _staying(batch, live[start : start + batch.num_rows], first)
+            if stays.any():
+                offsets = start + np.flatnonzero(stays) if located else None
+                gathered.add(batch if stays.all() else cellwise.where(batch, stays), offsets)
+            if gathered.rows >= (GATHERED_ROWS if located else 1):
+                async for found in _further(*gathered.taken(), later):
+                    yield found.select(list(columns))
+        if gathered.rows:
+            async for found in _further(*gathered.taken(), later):
                 yield found.select(list(columns))
+
+
+def among(rows: pa.Table, choice: RowChoice, more: Sequence[str]) -> pa.Table:
+    """Those of ``rows``, in write order, that ``choice`` wants; it is shown columns ``more`` besides its own."""
+    for stage in choice.stages:
+        stays = stage.mask(rows.select(list(dict.fromkeys([*stage.columns, *more]))))
+        rows = rows if stays.all() else cellwise.where(rows, stays)
+    return rows
+
+
+@dataclass(slots=True, kw_only=True)
+class _Gathered:
+    """Rows of several batches that the first stage lets stay, and where they are.
+
+    What reads more of them takes about as long for a few as for some thousand.
+    """
+
+    backwards: bool
+    """Whether the last batch comes first."""
+    rows: int = 0
+    _parts: list[tuple[pa.Table, Offsets | None]] = field(default_factory=list)
+
+    def add(self, rows: pa.Table, offsets: Offsets | None) -> None:
+        """``offsets``: None if no later step reads more of them."""
+        self._parts.append((rows, offsets))
+        self.rows += rows.num_rows
+
+    def taken(self) -> tuple[pa.Table, Offsets | None]:
+        """All of them in row order; then there are none."""
+        parts = self._parts[::-1] if self.backwards else self._parts
+        self._parts, self.rows = [], 0
+        places = [offsets for _, offsets in parts if offsets is not None]
+        return pa.concat_tables([rows for rows, _ in parts]), np.concatenate(places) if places else None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,31 +175,41 @@ def _steps(choice: RowChoice, columns: Sequence[str]) -> list[_Step]:
     return steps
 
 
-async def _staying(rows: pa.Table, offsets: Offsets | None, steps: Sequence[_Step]) -> AsyncIterator[pa.Table]:
-    """Those of ``rows``, which have the columns of the first of ``steps``, that stay, with the columns of all.
+def _staying(rows: pa.Table, among: Mask, step: _Step) -> Mask:
+    """Which of the rows ``among`` the ``rows`` the stage of ``step`` lets stay; it is asked of those only."""
+    if step.stage is None:
+        return among
+    columns, every = list(step.stage.columns), among.all()
+    found = step.stage.mask(rows.select(columns) if every else cellwise.where(rows.select(columns), among))
+    if every:
+        return found
+    stays = among.copy()
+    stays[stays] = found
+    return stays
 
-    ``offsets``: where the rows are; None if no later step reads more of them.
+
+async def _further(rows: pa.Table, offsets: Offsets | None, steps: Sequence[_Step]) -> AsyncIterator[pa.Table]:
+    """Those of ``rows`` that all ``steps`` let stay, with the columns of these too.
+
+    ``offsets``: where the rows are; None if no step reads more of them.
     """
-    stage, later = steps[0].stage, steps[1:]
-    wanted = stage.mask(rows.select(list(stage.columns))) if stage is not None else np.ones(rows.num_rows, np.bool_)
-    if not wanted.any():
-        return
-    if not wanted.all():
-        rows = cellwise.where(rows, wanted)
-        offsets = offsets[wanted] if offsets is not None else None
-    if not later:
+    if not steps:
         yield rows
         return
-    late = later[0].late
-    if late is None:
-        async for found in _staying(rows, offsets, later):
-            yield found
+    step, *later = steps
+    if step.late is None:
+        stays = _staying(rows, np.ones(rows.num_rows, np.bool_), step)
+        if stays.any():
+            there = offsets[stays] if offsets is not None else None
+            async for found in _further(rows if stays.all() else cellwise.where(rows, stays), there, later):
+                yield found
         return
     assert offsets is not None, "rows are located where some step reads more of them"
-    async for start, others in late.at(offsets):
+    read_here = [replace(step, late=None), *later]
+    async for start, others in step.late.at(offsets):
         here = rows.slice(start, others.num_rows)
         wider = pa.table([*here.columns, *others.columns], names=[*here.schema.names, *others.schema.names])
-        async for found in _staying(wider, offsets[start : start + others.num_rows], later):
+        async for found in _further(wider, offsets[start : start + others.num_rows], read_here):
             yield found
 
 

@@ -15,6 +15,7 @@ from ..codec import data_file, file_layout, protobuf
 from ..codec.data_file import Decoder
 from ..codec.file_layout import Layout, Range, joined
 from ..codec.pb.lance import file_pb2, table_pb2
+from ..codec.scratch import Piece
 from ..effects import Io, remembered
 from ..errors import ArtifactError
 from ..words import counted
@@ -185,19 +186,17 @@ def _places(file: table_pb2.DataFile, columns: Sequence[str], fields: Sequence[f
     return tuple(first[column] for column in columns)
 
 
-def _names_in_file(io: Io, file: StoredFile, parts: Sequence[tuple[int, bytes]]) -> tuple[str, ...]:
+def _names_in_file(io: Io, file: StoredFile, first: bytes) -> tuple[str, ...]:
     """How the file itself calls its `StoredFile.columns`: a column that was renamed has its old name there.
 
     The fields of the file and those of ``DataFile.fields`` are in one order, depth first. ``DataFile.fields`` has all
     of them, or leaves out those of packed structs, which have no column (FORMAT-059, the worked example), or has only
-    the leaf fields, in files with one column per leaf field.
+    the leaf fields, in files with one column per leaf field. ``first``: the first part of `decoder`.
     """
-    if file.layout is not None:
-        data = parts[0][1]
-    else:
-        whole = parts[0][1]
-        position, size = file_layout.schema_range(whole, len(whole), io.path(file.name), clause="FORMAT-024")
-        data = whole[position : position + size]
+    data = first
+    if file.layout is None:
+        position, size = file_layout.schema_range(first, len(first), io.path(file.name), clause="FORMAT-024")
+        data = first[position : position + size]
     described = protobuf.parse(file_pb2.FileDescriptor, data, clause="FORMAT-024", path=io.path(file.name))
     held = list(described.schema.fields)
     with_columns = _unpacked(held)
@@ -309,10 +308,11 @@ async def at_hand(io: Io, file: StoredFile) -> StoredFile:
     return replace(file, held=data)
 
 
-def decoder(io: Io, file: StoredFile, parts: Sequence[tuple[int, bytes]]) -> Decoder:
+def decoder(io: Io, file: StoredFile, parts: Sequence[Piece]) -> Decoder:
     """A reader of the file's columns by ``parts`` of it: those of `StoredFile.ends` first, or the whole."""
     size = file.size_bytes if file.layout is not None else len(parts[0][1])
-    return Decoder(parts, size, io.path(file.name), columns=_names_in_file(io, file, parts))
+    names = _names_in_file(io, file, bytes(parts[0][1]))
+    return Decoder(parts, size, io.path(file.name), columns=names)
 
 
 async def open_ranges(io: Io, file: StoredFile, ranges: Iterable[Range]) -> Decoder:

@@ -202,3 +202,18 @@ def test_a_filter_of_other_columns_asks_no_region_and_its_text_is_read_without_a
     assert warm.reader.scan(filter="n = 8").num_rows == 3
     with pytest.raises(AssertionError, match="asked"):
         warm.reader.scan(filter="id = 8")
+
+
+def test_a_filter_without_an_index_reads_no_small_generation_again(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    warm.flush(newer("before"))
+    first = warm.reader.scan(filter="text = 'w7 common'")
+    read, opened = Decoder.read, list[str]()
+
+    def reading(decoder: Decoder, start: int = 0, rows: int | None = None) -> pa.Table:
+        opened.append(decoder._path)
+        return read(decoder, start, rows)
+
+    monkeypatch.setattr(Decoder, "read", reading)
+    warm.flush(newer("later"))
+    assert warm.reader.scan(filter="text = 'w7 common'").num_rows == first.num_rows
+    assert sum("_gen_" in path for path in opened) == 1, "the generation that came since, and no other"

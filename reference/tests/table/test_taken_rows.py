@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import lance
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
+from memwal.codec import scratch
+from memwal.codec.data_file import Decoder
 from memwal.effects import Get, Io
 from memwal.revisions import STRICT
-from memwal.table import held_pages, read, stored_file
+from memwal.table import held_pages, late, read, stored_file
 from memwal.table.read import ROW_ADDRESS
 from memwal.table.state import latest
 
@@ -95,3 +99,46 @@ def test_more_ranges_than_a_bound_are_joined(tmp_path: Path, monkeypatch: pytest
         assert found.column("numbers").to_pylist() == every.column("numbers").take(pa.array(wanted)).to_pylist()
         asked[rows] = sum(isinstance(each, Get) for each in ground.asked[before:])
     assert asked[4] == asked[3] - 2, "three ranges, and one that has four chunks"
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_rows_that_stay_of_several_batches_are_taken_together_and_only_their_chunks_are_laid_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
+) -> None:
+    monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(read, "BATCH_ROWS", 1_000)
+    every = pa.table({name: columns()[name] for name in ("ascending", "numbers", "texts")})
+    lance.write_dataset(every, str(tmp_path), data_storage_version="2.1").delete("ascending = 4")
+    ground = Ground.of(tmp_path)
+    state = ground.run(latest(IO))
+    laid_out, taken, write, take = [0], list[int](), scratch._write, Decoder.take
+
+    def writing(descriptor: int, parts: Iterable[scratch.Piece]) -> None:
+        held = list(parts)
+        laid_out[0] += sum(len(data) for _, data in held)
+        write(descriptor, held)
+
+    def taking(decoder: Decoder, rows: npt.NDArray[np.int64]) -> pa.Table:
+        taken.append(len(rows))
+        return take(decoder, rows)
+
+    def choice(*rows: int) -> late.RowChoice:
+        mask = lambda batch: np.isin(batch.column("ascending").to_numpy(), rows)  # noqa: E731
+        return late.RowChoice(stages=(late.Stage(("ascending",), mask),), few=True)
+
+    async def chosen(*rows: int) -> list[pa.Table]:
+        names = ("texts", "numbers", "ascending")
+        parts = late.chosen_batches(IO, state, state.fragments[0], names, choice(*rows), backwards=backwards)
+        return [part async for part in parts]
+
+    monkeypatch.setattr(scratch, "_write", writing)
+    monkeypatch.setattr(Decoder, "take", taking)
+    (found,) = ground.run(chosen(4, 7, 1_500, ROWS - 1))
+    assert found.equals(every.select(found.schema.names).take([7, 1_500, ROWS - 1]))
+    assert taken == [3], "both other columns, of the rows of three batches, at once"
+    assert laid_out[0] < 80_000, "nothing of what lies between the chunks"
+    monkeypatch.setattr(late, "GATHERED_ROWS", 2)
+    parts = ground.run(chosen(4, 7, 1_500, ROWS - 1))
+    assert [part.column("ascending").to_pylist() for part in parts] == (
+        [[1_500, ROWS - 1], [7]] if backwards else [[7, 1_500], [ROWS - 1]]
+    )
