@@ -7,8 +7,9 @@ the test fails by name, with the stack of where it was. One that goes on all the
 raised or never comes back from native code, ends its process some seconds later, with the stacks of all threads;
 pytest-xdist then names the test and goes on with another worker.
 
-A test that takes over two seconds of a processor, and by which no planted bug or mutant is recorded to die, is named in
-`long_tests.txt` and counts as marked ``long``: `make explore` runs it, `make test` does not.
+A costly test by which no planted bug or mutant is recorded to die is named in `long_tests.txt` and counts as marked
+``long``: `make explore` runs it, `make test` does not. Costly is over two seconds of a processor, or 0.7 where the test
+explores or asks the same at every request; so are in Spark the types and values beyond one of each kind.
 
 Temporary files and folders that are still there after the last test of a module are an error of that test: what is left
 to the interpreter's end complains behind pytest's last line, where nobody looks.
