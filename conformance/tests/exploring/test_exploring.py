@@ -412,7 +412,7 @@ def test_an_exploration_continues_when_a_process_does_not_start(explored, tmp_pa
     found = explored((sys.executable, "-c", once, str(here)), dies, 3, say=said.append)
     assert found.notebook.findings == []
     assert [": not run: the adapter ended (exit status 3) during hello" in line for line in said] == [True]
-    assert found._begun == 3
+    assert found.begun == 3
 
 
 def test_a_fault_meets_an_order_and_what_was_paired_is_said(explored) -> None:
