@@ -112,4 +112,4 @@ def test_every_cut_of_a_report_is_refused(tmp_path: Path) -> None:
 def test_a_replay_takes_no_other_option(tmp_path: Path) -> None:
     code, shown = invoke("--replay", str(tmp_path / "r"), "--seed", "0", "--fault-seed", "1", "--json")
     assert code == 2
-    assert "--seed, --fault-seed: not with --replay" in shown
+    assert "--seed, --fault-seed: leave out" in shown

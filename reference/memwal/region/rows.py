@@ -23,7 +23,8 @@ TOMBSTONE = "_tombstone"
 FIELD_ID = b"lance:field_id"
 """Field metadata key of WAL columns in revision R: id of the column in the base table, decimal."""
 
-_FLAG = {deleted: pa.scalar(deleted) for deleted in (False, True)}
+_FLAGS = pa.BooleanArray.from_buffers(pa.bool_(), 2, [None, pa.py_buffer(b"\2")])
+"""False and true. A value that is made of Python's takes longer, and loads pandas."""
 
 Belongs = Callable[[pa.Table], None]
 """Checks that rows belong to the region; raises `InvalidArgument` naming the first that does not (AMB-136)."""
@@ -96,7 +97,7 @@ class Rows:
     def _marked(self, rows: pa.Table, *, deleted: bool) -> pa.Table:
         if not self.revision.tombstones:
             return rows
-        flags = pa.repeat(_FLAG[deleted], rows.num_rows)
+        flags = pa.repeat(_FLAGS[int(deleted)], rows.num_rows)
         return pa.table([*rows.columns, flags], schema=self.schema)
 
     @implements("AMB-50")
