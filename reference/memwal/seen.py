@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from . import cellwise
 from . import keys as key_sets
-from . import truths
 from .codec.canonical import span_of
 from .key_codes import Codes, Direct, direct
 from .keys import KeySet, Mask, SparseCodes, offsets_of
@@ -70,10 +70,10 @@ class Seen:
         if likely is None:
             kept &= _is_last(keys)
         elif kept.any():
-            kept[kept] = ~self.mask(keys.filter(truths.to_arrow(kept)))
-            alike = KeySet(keys.filter(truths.to_arrow(kept))).mask(keys)
-            kept[alike] &= _is_last(keys.filter(truths.to_arrow(alike)))
-        self.add(keys if likely is not None or kept.all() else keys.filter(truths.to_arrow(kept)))
+            kept[kept] = ~self.mask(cellwise.where(keys, kept))
+            alike = KeySet(cellwise.where(keys, kept)).mask(keys)
+            kept[alike] &= _is_last(cellwise.where(keys, alike))
+        self.add(keys if likely is not None or kept.all() else cellwise.where(keys, kept))
         return kept
 
 

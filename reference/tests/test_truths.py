@@ -23,3 +23,7 @@ def test_truths_go_from_numpy_to_arrow_and_back(count: int) -> None:
             assert truths.of_arrow(part).tolist() == wanted
             assert truths.of_arrow(pa.chunked_array([part, given])).tolist() == [*wanted, *mask.tolist()]
     assert truths.of_arrow(pa.chunked_array([], pa.bool_())).tolist() == []
+    for value in (False, True):
+        repeated = truths.repeated(value, count)
+        repeated.validate(full=True)
+        assert repeated.to_pylist() == [value] * count

@@ -14,7 +14,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from .. import confirm
+from .. import confirm, truths
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
 from ..codec.wal import WalEntry
@@ -142,5 +142,5 @@ def _logged(position: WalPosition, entry: WalEntry, stored: pa.Table) -> ChangeE
     if TOMBSTONE in stored.schema.names:
         deleted, rows = stored.column(TOMBSTONE), stored.drop_columns([TOMBSTONE])
     else:
-        deleted, rows = pa.chunked_array([pa.repeat(pa.scalar(False), stored.num_rows)]), stored
+        deleted, rows = pa.chunked_array([truths.repeated(False, stored.num_rows)]), stored
     return ChangeEntry(position=position, epoch=entry.epoch, rows=rows, deleted=deleted)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .. import cellwise
+from .. import cellwise, truths
 from ..errors import InvalidArgument
 from .likely import likely
 from .predicates import shown, whole
@@ -130,8 +130,7 @@ def _by_expression(rows: pa.Table, condition: pc.Expression) -> npt.NDArray[np.b
         raise InvalidArgument(f"the filter does not fit the table: {error}") from error
     if not pa.types.is_boolean(found.type):
         raise InvalidArgument(f"the filter does not fit the table: it gives {found.type}, not truth values")
-    matches: npt.NDArray[np.bool_] = pc.fill_null(found, False).to_numpy()
-    return matches
+    return truths.of_arrow(found)
 
 
 def _by_sql(rows: pa.Table, condition: str) -> npt.NDArray[np.bool_]:

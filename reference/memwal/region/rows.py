@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from .. import truths
 from ..clauses import implements
 from ..errors import ArtifactError, InvalidArgument
 from ..ids import FieldId
@@ -22,9 +23,6 @@ TOMBSTONE = "_tombstone"
 """Column that marks a delete in revision R: bool, not null, last."""
 FIELD_ID = b"lance:field_id"
 """Field metadata key of WAL columns in revision R: id of the column in the base table, decimal."""
-
-_FLAGS = pa.BooleanArray.from_buffers(pa.bool_(), 2, [None, pa.py_buffer(b"\2")])
-"""False and true. A value that is made of Python's takes longer, and loads pandas."""
 
 Belongs = Callable[[pa.Table], None]
 """Checks that rows belong to the region; raises `InvalidArgument` naming the first that does not (AMB-136)."""
@@ -97,7 +95,7 @@ class Rows:
     def _marked(self, rows: pa.Table, *, deleted: bool) -> pa.Table:
         if not self.revision.tombstones:
             return rows
-        flags = pa.repeat(_FLAGS[int(deleted)], rows.num_rows)
+        flags = truths.repeated(deleted, rows.num_rows)
         return pa.table([*rows.columns, flags], schema=self.schema)
 
     @implements("AMB-50")
@@ -115,7 +113,7 @@ class Rows:
             held = set(marked.schema.names)
             marked = marked.select([name for name in self.schema.names if name in held])
         if self.revision.tombstones and TOMBSTONE not in rows.schema.names:
-            marked = marked.append_column(TOMBSTONE, pa.repeat(pa.scalar(False), rows.num_rows))
+            marked = marked.append_column(TOMBSTONE, truths.repeated(False, rows.num_rows))
         try:
             return conform(marked, self.schema)
         except InvalidArgument as error:

@@ -175,15 +175,15 @@ def _steps(choice: RowChoice, columns: Sequence[str]) -> list[_Step]:
     return steps
 
 
-def _staying(rows: pa.Table, among: Mask, step: _Step) -> Mask:
-    """Which of the rows ``among`` the ``rows`` the stage of ``step`` lets stay; it is asked of those only."""
+def _staying(rows: pa.Table, live: Mask, step: _Step) -> Mask:
+    """Which of the ``live`` ones of ``rows`` the stage of ``step`` lets stay; it is asked of those only."""
     if step.stage is None:
-        return among
-    columns, every = list(step.stage.columns), among.all()
-    found = step.stage.mask(rows.select(columns) if every else cellwise.where(rows.select(columns), among))
+        return live
+    columns, every = list(step.stage.columns), live.all()
+    found = step.stage.mask(rows.select(columns) if every else cellwise.where(rows.select(columns), live))
     if every:
         return found
-    stays = among.copy()
+    stays = live.copy()
     stays[stays] = found
     return stays
 
