@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import memwal
 import pyarrow as pa
 from memwal import cellwise
 from memwal.words import counted
@@ -38,7 +39,6 @@ from .watching import WatchedRows
 from .write import context
 
 if TYPE_CHECKING:
-    from memwal import Table
     from pyspark.sql.types import StructType
 
 FORMAT = "memwal_with_faults"
@@ -267,25 +267,33 @@ class Blow:
             file.unlink(missing_ok=True)
 
     def _live_on(self, rest: pa.RecordBatch) -> None:
-        """Kill the executor, outlive it, and return when the task's successor has claimed the region."""
-        region, before = self._region(rest)
+        """Kill the executor, outlive it, and return when the task's successor has claimed the region.
+
+        Its claim is complete with its first entry (AMB-24): what is put before that is replayed, and rightly taken.
+        """
+        region = self._region(rest)
+        epoch, last = standing(self._place, region)
         daemon = os.getppid()
         executor = parent_of(daemon)
         os.setsid()
         self._orphaned = True
         os.kill(executor, signal.SIGKILL)
         os.kill(daemon, signal.SIGKILL)
-        if not self._wait(lambda: epoch_of(open_table(self._place), region) > before):
+
+        def claimed() -> bool:
+            now = standing(self._place, region)
+            return now[0] > epoch and now[1] > last
+
+        if not self._wait(claimed):
             self._end_orphan(NOBODY)
 
-    def _region(self, rows: pa.RecordBatch) -> tuple[str, int]:
-        """The region of the task, and its epoch now."""
+    def _region(self, rows: pa.RecordBatch) -> str:
+        """The region of the task."""
         table = open_table(self._place)
         wanted = pa.schema([pa.field(name, table.schema.field(name).type) for name in sources_of(table)])
         first = pa.Table.from_batches([rows.slice(0, 1)])
         (values,) = table.region_values(cellwise.converted(first, wanted)).to_pylist()
-        region = str(table.register_region(values))
-        return region, epoch_of(table, region)
+        return str(table.register_region(values))
 
     def _end_orphan(self, outcome: str) -> None:
         told = {"at": time.time(), "pid": os.getpid(), "outcome": outcome}
@@ -336,10 +344,14 @@ def note_regions(evidence: Path, place: TableOption) -> None:
     new.rename(evidence)
 
 
-def epoch_of(table: Table, region: str) -> int:
-    """The epoch of a region; 0 if it was never claimed."""
-    found = [each.manifest for each in table.regions() if str(each.region_id) == region]
-    return 0 if not found or found[0] is None else int(found[0].epoch)
+def standing(place: TableOption, region: str) -> tuple[int, int]:
+    """The epoch of a region and the position of its last WAL entry; 0 if it was never claimed, -1 if none is there."""
+    epochs = {str(each.region_id): int(each.manifest.epoch) for each in open_table(place).regions() if each.manifest}
+    if region not in epochs:
+        return 0, -1
+    found = memwal.inspect(place.path, region=region, entries=0, storage_options=place.storage or None)
+    last = next(dict(node.fields)["last"] for node in found.all() if node.kind == "wal")
+    return epochs[region], last if isinstance(last, int) else -1
 
 
 def parent_of(process: int) -> int:

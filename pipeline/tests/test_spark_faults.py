@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +17,9 @@ import memwal
 import pyarrow as pa
 import pytest
 from memwal.errors import InvalidArgument
+from memwal.index.opening import region_of
+from memwal.index.snapshot_file import RegionRow
+from memwal.region.claim import claim
 from memwal_spark import drivers, faults, proofs, striking
 from memwal_spark.faults import Fault
 from memwal_spark.options import TableOption
@@ -206,6 +209,29 @@ def test_an_orphan_outlives_its_executor_and_puts_when_another_has_claimed(tmp_p
         told = seen.orphan
     assert ("epoch_local=2, epoch_stored=3" in told["outcome"]) if claimed else (told["outcome"] == striking.NOBODY)
     assert told["pid"] not in (os.getpid(), executor.pid)
+
+
+def test_an_orphan_waits_until_the_claim_of_its_successor_stands_in_the_wal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = place(tmp_path, spec=True)
+    waits: list[Callable[[], bool]] = []
+    for name in ("setsid", "kill"):
+        monkeypatch.setattr(os, name, lambda *_: None)
+    orphan = Blow(fault(tmp_path, "orphan"), Strikes(), where)
+    monkeypatch.setattr(orphan, "_wait", lambda there: waits.append(there) or True)
+    given = orphan.given(iter(batches(10)))
+    assert [next(given)["id"].to_pylist() for _ in range(4)] == [[0, 1], [2, 3], [4, 5], [6, 7, 8, 9]]
+    (claimed,) = waits
+    table = memwal.open(where.path)
+    (told,) = table.regions()
+    row = RegionRow(region_id=told.region_id, spec_id=told.spec_id, values=tuple(told.values.items()), manifest=None)
+    states = [claimed()]
+    table._run(claim(region_of(table._io, table._state, row)))
+    states.append(claimed())
+    with table.writer(values={"b": 0}):
+        states.append(claimed())
+    assert states == [False, False, True]
 
 
 def test_a_checkpoint_is_cut_to_a_batch_that_was_planned_and_not_finished(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ class ScenarioRun:
         call = None
         if self.testbed is not None:
             call = PendingCall(self.actors[name], message, params, logged)
-            self.testbed.under_way.append((name, call))
+            self.testbed.sent(name, call)
         sent = SentMessage(step=step, params=params, call=call, overtaken=overtaken)
         if step.get("meanwhile"):
             self.log.append(f"{name} {message}: sent")

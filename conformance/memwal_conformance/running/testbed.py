@@ -100,6 +100,12 @@ class Testbed:
         calls = Counter(name for name, call in self.under_way if about in (ANY, name) and not call.over)
         return calls <= held
 
+    def sent(self, actor: str, call: PendingCall) -> None:
+        """A message is under way. It may have met a rule that kills before this is said."""
+        self.under_way.append((actor, call))
+        if actor in self.killed and not isinstance(self.processes.get(actor), AdapterProcess):
+            call.abandon()
+
     def _kill(self, actor: str) -> None:
         """SIGKILL, from the gate's thread. What has no process of its own is left to wait for ever."""
         self.killed.add(actor)

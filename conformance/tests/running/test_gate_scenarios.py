@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from memwal_conformance.places import SUITE
-from memwal_conformance.protocol import REVISIONS
+from memwal_conformance.protocol import REVISIONS, Json
 from memwal_conformance.proving import broken_survey
 from memwal_conformance.proving.broken import engine_with, planted
-from memwal_conformance.running import addressing, crashing, racing, runner, scenarios
+from memwal_conformance.running import addressing, crashing, racing, runner, scenarios, testbed
+from memwal_conformance.running.calls import Killed, PendingCall
 from memwal_conformance.running.cases import Amount, CaseRunner
 from memwal_conformance.running.scenarios import SuiteScenario
 from memwal_conformance.vectors import BadCase
@@ -136,6 +138,33 @@ def test_waiting_for_a_rule_that_cannot_act_any_more_ends_at_once(cases: CaseRun
     result = cases.run(made(CREATE, {**OPEN, "meanwhile": True}, {"reached": "held"}, {"await": "one"}, rules=(idle,)))
     assert result.verdict is Verdict.INCONCLUSIVE
     assert "the rule 'held' never acted" in result.text
+
+
+class Slow:
+    """Answers when it is let go."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+
+    def call(self, message: str, params: Json) -> Json:
+        self.go.wait(60)
+        return {}
+
+    def kill(self) -> bool:
+        return False
+
+
+def test_a_rule_that_kills_before_its_message_is_noted_ends_the_message(tmp_path: Path) -> None:
+    slow = Slow()
+    with testbed.Testbed(tmp_path, ()) as bed:
+        call = PendingCall(slow, "writer.put", {})
+        bed.gate.call(lambda: bed._kill("one"))
+        assert not call.over
+        bed.sent("one", call)
+        assert call.over
+        with pytest.raises(Killed):
+            call.result()
+    slow.go.set()
 
 
 def test_nothing_is_sent_to_an_actor_that_a_rule_has_killed(cases: CaseRunner) -> None:
