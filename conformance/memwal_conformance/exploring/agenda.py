@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from .plans import Plan
 
-AGAIN = 4
-"""How much less a second run of a kind is worth than the first one, in ranks of plans."""
+AGAIN, ELSEWHERE = 4, 1
+"""How much less a run of a kind is worth behind one of the same life, and behind one of another, in ranks of plans."""
 
 
 @dataclass(slots=True)
@@ -23,6 +23,8 @@ class Agenda:
     waiting: dict[str, deque[Plan]] = field(default_factory=dict)
     taken: Counter[str] = field(default_factory=Counter)
     """Way -> how many plans of it were taken."""
+    kinds: Counter[str] = field(default_factory=Counter)
+    """The same by kind."""
 
     def add(self, found: Iterable[Plan]) -> None:
         """Plans behind those of their kind that are there already."""
@@ -39,7 +41,7 @@ class Agenda:
 
         def worth(kind: str) -> tuple[int, int]:
             plan = self.waiting[kind][0]
-            return _cost(plan, done[kind]), self.taken[plan.way]
+            return _cost(plan, done[kind], self.kinds[kind]), self.taken[plan.way]
 
         kind = min(self.waiting, key=worth)
         return worth(kind)[0], self.taken.total(), kind
@@ -49,10 +51,11 @@ class Agenda:
         found = self.waiting[kind]
         plan = found.popleft()
         self.taken[plan.way] += 1
+        self.kinds[kind] += 1
         if not found:
             del self.waiting[kind]
         return plan
 
 
-def _cost(plan: Plan, done: int) -> int:
-    return plan.rank + (done if plan.crash is not None else AGAIN * done)
+def _cost(plan: Plan, done: int, here: int) -> int:
+    return plan.rank + (done if plan.crash is not None else AGAIN * here + ELSEWHERE * (done - here))

@@ -22,8 +22,9 @@ from .agenda import Agenda
 from .covered import Covered
 from .findings import ForeignFinding, Notebook, heading
 from .judging import Recoverer, StateLook, Symptom, of_run
+from .lived import Lived
 from .lives import WRITES, ForeignLife
-from .living import Lived, in_order, live
+from .living import in_order, live
 from .orders import InOrder, Touched
 from .plans import ALONE, Plan
 from .shrinking import ShownRun, smallest
@@ -215,7 +216,7 @@ class ForeignExploration:
         job.alone = shown.lived
         job.single = tuple(plan for plan in found if len(plan.rules) == 1 and not plan.waits)
         if len(job.life.actors) > 1:
-            job.touched = Touched.of(shown.lived.log, job.life.actors)
+            job.touched = Touched.of(shown.lived)
             job.agenda.add([orders.plan_of({}, kind=f"orders of {job.life.name}", rank=orders.FIRST)])
             job.covered.orders = 1
         self._noted(recoverer, job, start, ALONE, shown)

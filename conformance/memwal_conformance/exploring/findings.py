@@ -15,8 +15,8 @@ from ..gate import CrashState, LogEntry
 from ..sentences import without_places
 from .decoded import ORACLES, lines_of
 from .judging import Symptom
+from .lived import Lived
 from .lives import ForeignLife
-from .living import Lived
 from .plans import NO_FAULT, Plan
 
 FILE = "findings.json"
@@ -170,7 +170,7 @@ class Notebook:
             words=head.words,
             hit=plan.hit,
             severity=SEVERITY[head.oracle],
-            clauses=list(head.clauses) or [each for s in symptoms for each in s.clauses if s.note is None][:1],
+            clauses=list(head.clauses) or _cause(symptoms),
             note=head.note,
             sentence=sentence(head, plan, lived),
             detail=head.detail,
@@ -235,6 +235,12 @@ def _class(hit: str) -> str:
 def heading(symptoms: Sequence[Symptom]) -> Symptom:
     """The symptom that says most; of equals the first one. An observation by a note comes last."""
     return min(symptoms, key=lambda each: (each.note is not None, ORDER.index(each.oracle), each.order))
+
+
+def _cause(symptoms: Sequence[Symptom]) -> list[str]:
+    """The clause that a run breaks where none speaks of what heads it: of what is stored rather than of recovery."""
+    causes = sorted(symptoms, key=lambda each: each.oracle == "recovery")
+    return [clause for each in causes if each.note is None for clause in each.clauses][:1]
 
 
 def sentence(head: Symptom, plan: Plan, lived: Lived) -> str:

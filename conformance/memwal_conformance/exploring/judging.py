@@ -24,8 +24,9 @@ from ..adapters.harness import Harness
 from ..adapters.process import BROKEN, AdapterProcess
 from ..gate import CrashState
 from ..gate.requests import class_of, name_of
-from ..judge import content, structure, table
+from ..judge import content, entries, structure, table
 from ..judge import store as judged
+from ..judge.choice import Breach
 from ..judge.wire import DamagedBytes, WireMessage
 from ..protocol import Hello, Json
 from ..running import oracle
@@ -34,9 +35,10 @@ from ..sentences import without_names
 from .asking import READS
 from .copies import StateCopy, copied
 from .lending import by_another, first_that, lent
-from .living import Lived
+from .lived import Lived
+from .lives import ForeignLife
 from .starting import configured, limits_of
-from .tables import KEY
+from .tables import KEY, columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,11 @@ STRONG = ("READ-008",)
 """What is broken by that, as AMB-140 (strong reads from a fenced writer's memory) is read."""
 RECOVERED = ("FENCE-016",)
 """What is broken where a fresh process cannot recover a region."""
+COMPLETE = ("FLUSH-013",)
+"""What is broken where it misses a file of a generation that the region lists."""
+ONE_ENTRY = ("WAL-006",)
+"""What is broken where the rows of one write are in two entries."""
+_MISSED = re.compile(r"(?i)not ?found.*_gen_|_gen_.*not ?found", re.DOTALL)
 
 
 Broken = Callable[[str], tuple[str, ...]]
@@ -185,6 +192,8 @@ class Recoverer:
     judged: dict[StateLook, tuple[Symptom, ...]] = field(default_factory=dict)
     """What has been judged already; several may share it."""
     _process: AdapterProcess | None = None
+    _scans: bool = False
+    """Whether it has recovered and reads."""
 
     def knows(self, lived: Lived, state: CrashState) -> bool:
         """Whether a state like this one has been judged."""
@@ -217,6 +226,7 @@ class Recoverer:
     ) -> Iterator[Symptom]:
         """By a process that recovers under this limit of the MemTable."""
         other = rows != lived.life.memtable_rows
+        self._scans = False
         try:
             for each in self._recovered(lived, history, state, copy, rows):
                 told = f"{each.detail} (recovered with {_limit(rows)})" if other else each.detail
@@ -224,12 +234,12 @@ class Recoverer:
         except BROKEN as error:
             self._end()
             text = str(error).splitlines()[0].replace(str(copy.root), FOLDER)  # its place is another each time
-            words = f"a fresh process cannot recover the region: {without_names(text)}"
+            failed, clauses = ("read the region", READS[:1]) if self._scans else ("recover the region", RECOVERED)
             yield Symptom(
                 oracle="recovery",
-                words=words,
+                words=f"a fresh process cannot {failed}: {without_names(text)}",
                 detail=f"{text} (recovered with {_limit(rows)})" if other else text,
-                clauses=RECOVERED,
+                clauses=COMPLETE if _MISSED.search(str(error)) else clauses,
                 order=state.order,
                 other_limits=other,
             )
@@ -264,6 +274,7 @@ class Recoverer:
                         where=where,
                         lent=where == "stored" and self._lent(lived, state, words),
                     )
+            again = entries.stored_once(store, _rows_written(history, lived.life))
             twice = [] if lived.life.append_only else _twice(table.plain(table.rows(store.root, store.storage)))
             seen = appended(store) if lived.life.append_only else content.live(content.durable(store))
         except DamagedBytes as error:
@@ -272,6 +283,17 @@ class Recoverer:
                 oracle="structure", words=words, detail=str(error), clauses=DURABLE, order=state.order, where=where
             )
             return
+        if again is not None:
+            words = "a row of one write is in two WAL entries"
+            of = again.clauses if isinstance(again, Breach) else ONE_ENTRY
+            yield Symptom(
+                oracle="structure",
+                words=words,
+                detail=again.what if isinstance(again, Breach) else again,
+                clauses=of,
+                order=state.order,
+                where=where,
+            )
         if twice:
             yield Symptom(
                 oracle="rows",
@@ -329,24 +351,33 @@ class Recoverer:
         scans = hello.answers("reader.scan") and not life.append_only
         if scans:
             beside: Json = {} if "reader.scan writers" in hello.without else {"writers": writers}
-            yield from self._compared(history, _scanned(process, copy.table, beside), state, "recovered", _by_read)
+            yield from self._compared(history, self._scanned(process, copy.table, beside), state, "recovered", _by_read)
         for writer in writers:
             process.call("writer.close", {"writer": writer})
         copy.changed()
         yield from self._stored(lived, history, state, copy, "flushed")
         if scans:
-            yield from self._compared(history, _scanned(process, copy.table, {}), state, "flushed", _by_read)
+            yield from self._compared(history, self._scanned(process, copy.table, {}), state, "flushed", _by_read)
 
-
-def _scanned(process: AdapterProcess, place: str, beside: Json) -> list[dict[str, Any]]:
-    reader = process.call("reader.open", {"table": place, "consistency": "strong"})["reader"]
-    return table.plain(cells.to_table(process.call("reader.scan", {"reader": reader, **beside})["rows"]))
+    def _scanned(self, process: AdapterProcess, place: str, beside: Json) -> list[dict[str, Any]]:
+        self._scans = True
+        reader = process.call("reader.open", {"table": place, "consistency": "strong"})["reader"]
+        found = table.plain(cells.to_table(process.call("reader.scan", {"reader": reader, **beside})["rows"]))
+        self._scans = False
+        return found
 
 
 def _twice(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows whose key is not theirs alone."""
     keys = Counter(tuple(row[name] for name in KEY) for row in rows)
     return [row for row in rows if keys[tuple(row[name] for name in KEY)] > 1]
+
+
+def _rows_written(history: History, life: ForeignLife) -> Counter[str]:
+    """Each row, as entries are asked for it -> how many writes have it; of a delete its key, and NULL."""
+    empty = dict.fromkeys(column["name"] for column in columns(life))
+    rows = [row or {**empty, **dict(zip(KEY, key, strict=True))} for write in history.writes for key, row in write.rows]
+    return Counter(map(content.shown, rows))
 
 
 def appended(store: judged.JudgedStore) -> list[dict[str, Any]]:

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from ..adapters.aided import BASE_WRITER
 from ..gate import CrashState
 from ..protocol import Hello, messages
+from .lived import Lived
 from .lives import SENT, Verb
-from .living import Lived
 
 OWN_BASE_WRITER = "pylance"
 """The package by which the suite writes to the base table: what that does wrong, the same version of it does itself."""

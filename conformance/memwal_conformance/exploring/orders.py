@@ -8,27 +8,27 @@ what the others do, so that another order shows nothing new.
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from memwal import paths
 
-from ..gate import Address, Diverged, LogEntry, S3Operation, Schedule, Stuck
-from ..gate.calls import GROUP_OF
+from ..gate import Address, Diverged, LogEntry, Schedule, Stuck
 from ..gate.schedule import Step
 from ..running.testbed import FOLDER
+from .lived import Lived
 from .lives import READS
 from .living import LifeRun
-from .plans import Plan
+from .plans import COMMIT, COMMITS, Plan, changes, commits, kind_of
 
 GATED = ("wal", "manifest", "hint", "base")
 OWN = (FOLDER, paths.DATA, paths.TRANSACTIONS, paths.DELETIONS, paths.INDICES)
 """Kinds of objects whose names are chosen by chance: no other process knows one before a shared object names it."""
 LIMIT_S = 20.0
 SETTLE_MS = 3.0
-FIRST, BEFORE_READS, FAR, PAIRED, DEEPER = -1, 2, 1, 4, 4
+FIRST, BEFORE_READS, FAR, PAIRED, DEEPER = -3, 2, 1, 4, 4
 """Ranks of the order without a preemption; of a preemption before a read or a hint; of one by an operation that stands
 farther away in the life; of a fault in an order, above that of the fault; and of each preemption more."""
 BESIDE = 2
@@ -49,32 +49,35 @@ class Touched:
     """Actor -> names of objects that it changed."""
 
     @staticmethod
-    def of(log: Sequence[LogEntry], actors: Sequence[str]) -> Touched:
-        """From the log of a run without preemptions."""
-        mine = {actor: [entry for entry in log if entry.actor == actor] for actor in actors}
-        changes = {actor: [e for e in found if _changes(e.operation)] for actor, found in mine.items()}
+    def of(lived: Lived) -> Touched:
+        """From a run without preemptions.
+
+        An operation that changed nothing then, since another one had done the work, is taken to change what those of
+        its verb did.
+        """
+        changed: dict[str, list[LogEntry]] = defaultdict(list)
+        by_verb: dict[str, list[LogEntry]] = defaultdict(list)
+        for entry in lived.log:
+            if changes(entry.operation):
+                changed[entry.actor].append(entry)
+                by_verb[lived.during(entry)].append(entry)
+        for step in lived.life.steps:
+            if not any(lived.during(entry) == step.verb for entry in changed[step.actor]):
+                changed[step.actor] += by_verb[step.verb]
+        actors = lived.life.actors
         return Touched(
-            {actor: frozenset(kind_of(e.name) for e in found) for actor, found in changes.items()},
-            {actor: frozenset(kind_of(e.name) for e in found) for actor, found in mine.items()},
-            {actor: frozenset(e.name for e in found) for actor, found in changes.items()},
+            {actor: frozenset(kind_of(entry.name) for entry in changed[actor]) for actor in actors},
+            {actor: frozenset(kind_of(e.name) for e in lived.log if e.actor == actor) for actor in actors},
+            {actor: frozenset(entry.name for entry in changed[actor]) for actor in actors},
         )
 
     def shared(self, actor: str, step: Step) -> bool:
         """Whether a request that ``actor`` is about to make touches what another actor touches."""
         others = [name for name in self.changed if name != actor]
-        if _changes(step["operation"]):
+        if changes(step["operation"]):
             kind = kind_of(step["name"])
             return kind not in OWN and any(kind in self.changed[other] | self.read[other] for other in others)
         return any(step["name"] in self.names[other] for other in others)
-
-
-def kind_of(name: str) -> str:
-    """The kind of an object: the folder in its symbolic name, or the name itself."""
-    return name.partition("/")[0]
-
-
-def _changes(operation: str) -> bool:
-    return GROUP_OF[S3Operation(operation)] in ("PUT", "DELETE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +196,15 @@ class InOrder:
     def _rank(self, step: Step, other: str) -> int:
         """How little it is worth that ``other`` comes before a step of the actor that runs.
 
-        Most is to be seen where an operation stands beside this one in the life, and comes before a change, or before
-        what a reader reads.
+        Most is to be seen where an operation stands beside this one in the life, and comes right before a commit, or
+        before a reader reads what was committed; then before any other change.
         """
         mine = self._run.life.of(self._current)[self._begun[self._current] - 1]
-        reads = self._run.life.steps[mine].verb in READS
-        telling = kind_of(step["name"]) != "hint" and (reads or _changes(step["operation"]))
-        return (0 if telling else BEFORE_READS) + (0 if 0 < self._step(other) - mine <= BESIDE else FAR)
+        far = 0 if 0 < self._step(other) - mine <= BESIDE else FAR
+        reads = self._run.life.steps[mine].verb in READS and kind_of(step["name"]) in COMMITS
+        if reads or commits(step["operation"], step["name"]):
+            return COMMIT + far
+        return far if changes(step["operation"]) and kind_of(step["name"]) != "hint" else BEFORE_READS + far
 
     def _operation(self, actor: str, step: Step) -> str:
         number = self._begun[actor] - ("release" in step)

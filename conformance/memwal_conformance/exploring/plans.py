@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from memwal import paths
+
 from ..gate import Address, CrashState, Do, FaultRule, LogEntry, S3Operation
 from ..gate.calls import GROUP_OF
-from .living import Lived
+from .lived import Lived
 
 Deed = tuple[Do, int]
 """What is done, and with which HTTP status; 0: the deed has none."""
@@ -49,6 +51,8 @@ SIMPLEST: tuple[Deed, ...] = ((Do.FAIL, 500), (Do.LOSE, 0), (Do.APPLY_THEN_FAIL,
 """The fates by which a finding is told if they show it, the simplest first."""
 A_WHILE = 3
 """Requests of a kind."""
+COMMITS = ("wal", "manifest", paths.VERSIONS.removeprefix("_"))
+"""Kinds of objects that make valid what was written before them."""
 BY_NAME = ("wal", "manifest", "hint")
 """Classes of objects whose names are the same in every run; others go by their number."""
 _WORDS = {
@@ -126,9 +130,10 @@ ALONE = Plan(words=NO_FAULT, hit=NO_FAULT)
 """The run that is left alone."""
 UNLISTED = ("data/", "transactions/")
 """Beginnings of names in the base table that nothing lists before a version of it does."""
-CRASH, LATER, READ, WHOLE, LASTS = -1, 2, 3, 6, 8
-"""Ranks of crashes of the undisturbed run, for which nothing is run again; of changes that come late, or never; of the
-first fault of reads; of all crashes behind a fault, above that of the fault; and of faults that last."""
+COMMIT, CRASH, LATER, READ, WHOLE, LASTS = -2, -2, 2, 3, 6, 8
+"""Ranks of what befalls a commit, above that of any other request; of crashes of the undisturbed run, for which nothing
+is run again; of changes that come late, or never; of the first fault of reads; of all crashes behind a fault, above
+that of the fault; and of faults that last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +152,16 @@ class _Met:
     def hit(self) -> str:
         return hit(self.entry)
 
+    @property
+    def kind(self) -> str:
+        """What is requested, without names and numbers."""
+        return f"{self.entry.operation} of {kind_of(self.entry.name)}"
+
+    @property
+    def more(self) -> int:
+        """How much more it tells than others, in ranks."""
+        return COMMIT if commits(self.entry.operation, self.entry.name) else 0
+
 
 @dataclass(frozen=True, slots=True)
 class _Made:
@@ -156,6 +171,21 @@ class _Made:
     deed: Deed
     lasting: Callable[[_Met, Deed], Plan] | None = None
     """What makes it last; None: it meets one request."""
+
+
+def kind_of(name: str) -> str:
+    """The kind of an object: the folder in its symbolic name, or the name itself."""
+    return name.partition("/")[0]
+
+
+def changes(operation: str) -> bool:
+    """Whether a request changes the store."""
+    return GROUP_OF[S3Operation(operation)] in ("PUT", "DELETE")
+
+
+def commits(operation: str, name: str) -> bool:
+    """Whether a request makes something valid at once: a WAL entry, a region manifest, or a version of the table."""
+    return GROUP_OF[S3Operation(operation)] == "PUT" and kind_of(name) in COMMITS
 
 
 def hit(entry: LogEntry) -> str:
@@ -184,8 +214,9 @@ def crashes(lived: Lived, states: Iterable[CrashState]) -> Iterator[Plan]:
     """One plan for each state of an undisturbed run, by the request behind which the crash comes."""
     log = {entry.order: entry for entry in lived.log}
     for state in states:
-        entry = log.get(state.order)
-        kind = "a crash" if entry is None else f"{lived.during(entry)}: a crash behind {hit(entry)}"
+        kind = "a crash"
+        if entry := log.get(state.order):
+            kind = f"{lived.during(entry)}: a crash behind {entry.operation} of {kind_of(entry.name)}"
         yield replace(ALONE, crash=state.index, kind=kind, rank=CRASH)
 
 
@@ -233,14 +264,14 @@ def _words(each: _Met, deed: Deed, which: str = "") -> str:
 
 
 def _once(each: _Met, deed: Deed, rank: int = 0) -> Plan:
-    return _plan(_Made(each, deed), (_rule(each.at, deed),), rank)
+    return _plan(_Made(each, deed), (_rule(each.at, deed),), rank + each.more)
 
 
 def _plan(made: _Made, rules: tuple[FaultRule, ...], rank: int, lasts: str = "", which: str = "") -> Plan:
     each, deed = made.met, made.deed
     does = _WORDS[deed[0]].format(status=deed[1])
     what = f"{each.hit} {lasts}".strip()
-    kind = f"{each.during}: {what}, {does}"
+    kind = f"{each.during}: {each.kind} {lasts}".strip() + f", {does}"
     return Plan(words=_words(each, deed, which), hit=what, rules=rules, kind=kind, rank=rank, made=made)
 
 
@@ -259,7 +290,7 @@ def _for_ever(each: _Met, deed: Deed) -> Plan:
 def _late(each: _Met) -> Plan:
     until = Address(class_=each.entry.class_, operation="CREATE", occurrence=each.before + 1)
     deed = (Do.DELAY, 0)
-    return _plan(_Made(each, deed), (_rule(each.at, deed, until=until),), LATER)
+    return _plan(_Made(each, deed), (_rule(each.at, deed, until=until),), LATER + each.more)
 
 
 def _silent(each: _Met) -> Plan:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from . import orders, plans
 from .judging import Symptom
+from .lived import Lived
 from .lives import ForeignLife
-from .living import Lived
 from .orders import InOrder
 from .plans import ALONE, Plan
 

@@ -61,7 +61,7 @@ def test_the_reference_is_accused_of_nothing(explored) -> None:
     found = explored(REFERENCE, TWO, 8)
     assert found.notebook.findings == []
     assert (found.begun, found.unconfirmed) == (8, 0)
-    assert found.runs == 2  # alone and in order, and six crashes of the first one
+    assert found.runs == 5  # alone and in order, then crashes of the first one, faults and preemptions in turn
     assert " of " in found.covered["two"]
 
 
@@ -75,7 +75,7 @@ def test_a_scan_through_the_memory_of_a_replaced_writer_is_told_by_its_own_claus
 
 def test_an_implementation_that_halves_puts_is_found_and_the_finding_is_kept(explored, tmp_path: Path) -> None:
     found = explored(broken("halves_puts"), SHORT, 100, enough=1)
-    assert found.runs <= 1 + 2 * (1 + len(SHORT.steps))  # one run, its crashes, and the smaller lives, each twice
+    assert found.runs <= 3 + 2 * (1 + len(SHORT.steps))  # faults come beside crashes; the smaller lives, each twice
     (one,) = found.notebook.findings
     assert (one.oracle, one.severity, one.hit, one.cut) == ("rows", "critical", "no fault", False)
     assert one.words == "the row … is missing"
@@ -163,8 +163,8 @@ def test_every_request_gets_every_fault_once_and_each_change_lasting_ones() -> N
     assert {plan.rules[0].do for plan in found if plan.waits} >= {Do.DELAY, Do.HOLD_BEFORE}
     assert plans.faults(lived_of("other")) == []
     assert {plan.kind.partition(":")[0] for plan in found} == {"put"}
-    kinds = {plan.kind for plan in found if plan.rank == 0}
-    assert kinds == {f"put: {each} CREATE, carried out and answered 500" for each in ("wal", "manifest")}
+    kinds = {plan.kind for plan in found if plan.rank == plans.COMMIT}
+    assert kinds == {f"put: CREATE of {each}, carried out and answered 500" for each in ("wal", "manifest")}
 
 
 def test_what_is_looked_for_again_is_looked_for_near_the_request_that_showed_it() -> None:
@@ -175,11 +175,39 @@ def test_what_is_looked_for_again_is_looked_for_near_the_request_that_showed_it(
 
 def test_only_requests_that_others_touch_are_moments_of_another_order() -> None:
     log = [entry(1, "CREATE", "wal/@1", "a"), entry(2, "CREATE", "wal/@2", "b"), entry(3, "GET", "hint", "a")]
-    touched = orders.Touched.of(log, ["a", "b"])
+    life = SimpleNamespace(actors=("a", "b"), steps=lives.steps_of("a put, b put", "puts"))
+    lived: Any = SimpleNamespace(log=log, life=life, during=lambda _: "put")
+    touched = orders.Touched.of(lived)
     assert touched.shared("a", {"release": "a", "operation": "CREATE", "name": "wal/@7"})
     assert touched.shared("b", {"release": "b", "operation": "GET", "name": "wal/@1"})
     assert not touched.shared("b", {"release": "b", "operation": "GET", "name": "wal/@2"})
     assert not touched.shared("a", {"release": "a", "operation": "PUT", "name": "hint"})
+
+
+def test_an_operation_that_found_its_work_done_counts_as_the_others_of_its_verb() -> None:
+    log = [entry(1, "CREATE", "versions/@4", "a"), entry(2, "GET", "versions/@4", "b"), entry(3, "PUT", "hint", "c")]
+    steps = lives.steps_of("a merge, b merge, c open", "merges")
+    life = SimpleNamespace(actors=("a", "b", "c"), steps=steps)
+    verbs = {"a": "merge", "b": "merge", "c": "open"}
+    lived: Any = SimpleNamespace(log=log, life=life, during=lambda entry: verbs[entry.actor])
+    touched = orders.Touched.of(lived)
+    assert touched.changed == {"a": {"versions"}, "b": {"versions"}, "c": {"hint"}}
+    assert touched.shared("a", {"release": "a", "operation": "GET", "name": "versions/@4"})
+    assert not touched.shared("a", {"release": "a", "operation": "GET", "name": "versions/@3"})
+
+
+def test_what_befalls_a_commit_comes_before_what_befalls_any_other_change() -> None:
+    log = [
+        dataclasses.replace(entry(1, "CREATE", "data/*.lance"), class_="base"),
+        dataclasses.replace(entry(2, "PUT", "versions/@4"), class_="base"),
+        dataclasses.replace(entry(3, "CREATE", "gen/@1/x"), class_="generation"),
+        entry(4, "GET", "manifest/@2"),
+    ]
+    lived: Any = SimpleNamespace(log=log, life=SimpleNamespace(actors=("w",)), during=lambda _: "merge")
+    ranks = {plan.kind: plan.rank for plan in plans.faults(lived) if plan.rank < plans.LASTS}
+    answered = [kind.partition(", carried out and answered 500") for kind in ranks]
+    once = {before: ranks[before + words] for before, words, behind in answered if words and not behind}
+    assert once == {"merge: CREATE of data": 0, "merge: PUT of versions": plans.COMMIT, "merge: CREATE of gen": 0}
 
 
 def test_further_orders_differ_by_one_preemption_behind_the_last_within_the_bound() -> None:
@@ -235,10 +263,10 @@ def test_operations_begin_as_the_life_has_them_and_one_that_is_interrupted_waits
     assert begun == order
     if not switches:
         found = [(moment.before, dict(moment.others)) for moment in drive.decisions]
-        assert found[0] == ("put: CREATE of wal", {"b": ("put", 0)})
-        assert found[2] == ("flush: CREATE of wal", {"b": ("flush", 0)})
-        assert found[1] == ("put: CREATE of wal", {"a": ("flush", 0)})
-        assert found[3] == ("flush: CREATE of wal", {"a": ("put", 0)})
+        assert found[0] == ("put: CREATE of wal", {"b": ("put", plans.COMMIT)})
+        assert found[2] == ("flush: CREATE of wal", {"b": ("flush", plans.COMMIT)})
+        assert found[1] == ("put: CREATE of wal", {"a": ("flush", plans.COMMIT)})
+        assert found[3] == ("flush: CREATE of wal", {"a": ("put", plans.COMMIT)})
 
 
 HELLO = Hello(
@@ -436,7 +464,7 @@ def test_a_fault_meets_an_order_and_what_was_paired_is_said(explored) -> None:
     made._planned(recoverer, job, pairs[0])
     recoverer.close()
     harness.close()
-    assert [plan.way for plan in said] == ["crash", "order", "fault order"]
+    assert [plan.way for plan in said] == ["order", "crash", "fault order"]
     assert f"1 of {job.covered.both} pairs of a fault and a preemption" in made.covered["two"]
     assert made.notebook.findings == []
 

@@ -10,10 +10,10 @@ from memwal_conformance.adapters.aided import AidedProcess
 from memwal_conformance.adapters.harness import REFERENCE, Harness, players
 from memwal_conformance.adapters.process import AdapterProcess
 from memwal_conformance.exploring import judging, lives, living, orders, plans, starting, tables
-from memwal_conformance.exploring.agenda import Agenda
+from memwal_conformance.exploring.agenda import AGAIN, ELSEWHERE, Agenda
 from memwal_conformance.exploring.judging import Recoverer, Symptom, of_run
+from memwal_conformance.exploring.lived import Lived
 from memwal_conformance.exploring.lives import ForeignLife
-from memwal_conformance.exploring.living import Lived
 from memwal_conformance.protocol import Hello
 
 HELLO = Hello(
@@ -174,6 +174,17 @@ def test_one_run_of_each_kind_comes_before_a_second_one_of_any() -> None:
         taken.append(agenda.take(kind).kind)
     assert taken == ["first", "second", "late", "first", "second", "first"]
     assert agenda.taken.total() == len(WAITING)
+
+
+def test_a_run_of_a_kind_counts_less_in_a_life_that_has_had_none_of_it() -> None:
+    mine, other = Agenda(), Agenda()
+    some = [plans.Plan(words=kind, hit="", kind=kind) for kind in ("same", "same")]
+    mine.add(some)
+    other.add(some)
+    mine.take("same")
+    done = Counter({"same": 1})
+    worth = [agenda.best(done) for agenda in (mine, other)]
+    assert [each and each[0] for each in worth] == [AGAIN, ELSEWHERE]
 
 
 WAITING = (("first", 0), ("first", 0), ("first", 0), ("second", 0), ("second", 0), ("late", 3))

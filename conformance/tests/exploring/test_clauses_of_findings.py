@@ -1,0 +1,92 @@
+"""What an exploration cites, and what it takes for wrong besides: errors of fresh processes, and those that mislead."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from memwal_conformance.adapters.harness import REFERENCE, Harness
+from memwal_conformance.adapters.process import AdapterProcess
+from memwal_conformance.exploring import findings, judging, lives, living, starting
+from memwal_conformance.exploring.judging import Recoverer, Symptom, of_run
+from memwal_conformance.exploring.lives import ForeignLife
+from memwal_conformance.protocol import AdapterError
+
+SHORT = ForeignLife(name="short", about="", steps=lives.steps_of("w open, w put, w close", "short"))
+MISSING = "Not found: t/_mem_wal/r/0011_gen_1/_pk_index/page_lookup.lance"
+
+
+@pytest.fixture(scope="module")
+def harness() -> Iterator[Harness]:
+    made = Harness(REFERENCE, 60.0, {})
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "clauses", "says"),
+    [
+        ("writer.open", "no", ("FENCE-016",), "a fresh process cannot recover the region: "),
+        ("reader.scan", "no", ("READ-001",), "a fresh process cannot read the region: "),
+        ("reader.scan", MISSING, ("FLUSH-013",), "a fresh process cannot read the region: "),
+    ],
+)
+def test_an_error_of_a_fresh_process_cites_the_clause_of_what_it_could_not_do(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, message: str, text: str, clauses: tuple[str, ...], says: str
+) -> None:
+    lived = living.live(harness, "B", SHORT, starting.started(harness, "B", SHORT))
+    told = AdapterProcess.call
+
+    def call(process: AdapterProcess, asked: str, params: Any) -> Any:
+        if asked == message:
+            raise AdapterError("storage", text)
+        return told(process, asked, params)
+
+    monkeypatch.setattr(AdapterProcess, "call", call)
+    recoverer = Recoverer(harness, "B")
+    (found,) = recoverer.after(lived, lived.states[-1])
+    recoverer.close()
+    assert (found.clauses, found.words.startswith(says)) == (clauses, True)
+
+
+def test_an_error_that_tells_of_damage_where_nothing_is_damaged_is_wrong_and_others_are_not(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, told = starting.started(harness, "B", SHORT), AdapterProcess.call
+    seen = []
+    for kind in ("corrupt", "storage"):
+
+        def call(process: AdapterProcess, asked: str, params: Any, kind: str = kind) -> Any:
+            if asked == "writer.put":
+                raise AdapterError(kind, "no")
+            return told(process, asked, params)
+
+        monkeypatch.setattr(AdapterProcess, "call", call)
+        seen.append(
+            [(each.oracle, each.words) for each in of_run(living.live(harness, "B", SHORT, start), harness.hello())]
+        )
+    assert seen == [[("answer", "put takes what is stored for damaged")], []]
+
+
+def test_rows_that_are_in_two_entries_are_told_by_the_clause_of_the_entry(harness: Harness) -> None:
+    lived = living.live(harness, "B", SHORT, starting.started(harness, "B", SHORT))
+    last = lived.states[-1]
+    (entry,) = (name for name, data in last.contents.objects.items() if "/wal/" in name and b"w1" in data)
+    copy = entry.replace("/wal/01", "/wal/11")  # position 2, by reversed bits, and 3 behind it
+    twice = dataclasses.replace(last, contents=last.contents.having(copy, last.contents.objects[entry]))
+    recoverer = Recoverer(harness, "B")
+    found = {(each.words, each.clauses) for each in recoverer.after(lived, twice)}
+    assert recoverer.after(lived, last) == []
+    recoverer.close()
+    assert found == {("a row of one write is in two WAL entries", ("WAL-006",))}
+
+
+def symptom(oracle_: str, *clauses: str) -> Symptom:
+    return Symptom(oracle=oracle_, words=oracle_, detail="", clauses=clauses, order=1)
+
+
+def test_what_no_clause_speaks_of_cites_what_is_stored_before_what_cannot_be_recovered() -> None:
+    shown = [symptom("rows"), symptom("recovery", "FENCE-016"), symptom("structure", "WAL-006")]
+    assert findings._cause(shown) == ["WAL-006"]
+    assert findings._cause(shown[:2]) == ["FENCE-016"]
+    assert judging._by_appended("a row is there twice") == ()
