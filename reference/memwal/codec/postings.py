@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import ArtifactError
+from .canonical import Mask
 
 Numbers = npt.NDArray[np.uint32]
 _Bytes = npt.NDArray[np.uint8]
@@ -61,6 +62,14 @@ class Postings:
     def nbytes(self) -> int:
         """Bytes in memory."""
         return sum(each.nbytes for each in (self.documents, self.counts, self.positions) if each is not None)
+
+    def of(self, live: Mask) -> Postings:
+        """The same without the documents that do not count. ``live``: of all documents those that do."""
+        kept = live[self.documents]
+        if kept.all():
+            return self
+        positions = None if self.positions is None else self.positions[np.repeat(kept, self.counts)]
+        return Postings(documents=self.documents[kept], counts=self.counts[kept], positions=positions)
 
 
 def layout(metadata: Mapping[bytes, bytes], path: str) -> PostingLayout:

@@ -80,7 +80,7 @@ class Corpus:
     live: Mask
     """Which documents count, and may be found."""
     postings: Mapping[str, Postings]
-    """By term; a term that no document has may be missing."""
+    """By term the documents among these that have it; a term that none has may be missing."""
     total: CorpusStatistics | None = None
     """Documents and terms of those that count; None: they are counted when they are asked for."""
 
@@ -100,8 +100,7 @@ class Corpus:
         total = self.total or self.counted().statistics()
         if not self.postings:
             return total
-        found = {term: int(np.count_nonzero(self.live[each.documents])) for term, each in self.postings.items()}
-        frequencies = {term: count for term, count in found.items() if count}
+        frequencies = {term: len(each.documents) for term, each in self.postings.items() if len(each.documents)}
         return CorpusStatistics(documents=total.documents, terms=total.terms, frequencies=frequencies)
 
     @implements("PLAN-023", "AMB-110")
@@ -120,9 +119,7 @@ class Corpus:
         for term in terms:
             if term not in self.postings:
                 continue
-            found = self.postings[term]
-            kept = self.live[found.documents]
-            documents, counts = found.documents[kept], found.counts[kept]
+            documents, counts = self.postings[term].documents, self.postings[term].counts
             discount = 1 - _B + _B * self.lengths[documents] / average
             weights = repeated[term] * corpus.weight(term) * counts * (_K1 + 1) / (counts + _K1 * discount)
             if len(lists) == 1:
@@ -133,13 +130,12 @@ class Corpus:
 
     def _matching(self, asked: AskedTerms, lists: Sequence[Postings]) -> Documents:
         if len(lists) == 1 and not asked.phrase:
-            (only,) = lists
-            return only.documents[self.live[only.documents]]
+            return lists[0].documents
         times = np.zeros(len(self.lengths), np.uint16)
         for each in lists:
             times[each.documents] += 1
         wanted = len(lists) if asked.every or asked.phrase else 1
-        found = np.flatnonzero((times >= wanted) & self.live)
+        found = np.flatnonzero(times >= wanted)
         return self._in_phrase(asked, found) if asked.phrase else found
 
     def _in_phrase(self, asked: AskedTerms, found: Documents) -> Documents:

@@ -50,16 +50,6 @@ class VectorRows:
         encoded = None if self.encoded is None else self.encoded.at(chosen)
         return VectorRows(self.addresses[chosen], encoded, self.fragments)
 
-    @staticmethod
-    def joined(parts: Sequence[VectorRows]) -> VectorRows:
-        """All of ``parts``, at least one, of one index entry."""
-        encoded = [each.encoded for each in parts if each.encoded is not None]
-        return VectorRows(
-            np.concatenate([each.addresses for each in parts]),
-            Encoded.joined(encoded) if encoded else None,
-            frozenset[int]().union(*(each.fragments for each in parts)),
-        )
-
     def size_bytes(self) -> int:
         """Bytes in memory."""
         return self.addresses.nbytes + (0 if self.encoded is None else self.encoded.size_bytes())
@@ -90,12 +80,11 @@ class StoredVectors:
 
     @implements("PLAN-011", "PLAN-021")
     async def of(self, partitions: npt.NDArray[np.int64]) -> Sequence[VectorRows]:
-        """The rows of some partitions; in parts where they are wide."""
+        """The rows of some partitions, in parts: those of each partition of a large file are kept by themselves."""
         starts, ends = np.where(partitions > 0, self.ends[partitions - 1], 0), self.ends[partitions]
         if self.file.layout is not None:
-            spans = [(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True) if start < end]
-            found = [await self._rows(start, end) for start, end in spans]
-            return [VectorRows.joined(found)] if len(found) > 1 and self.code.codebook is not None else found
+            spans = zip(starts.tolist(), ends.tolist(), strict=True)
+            return [await self._rows(start, end) for start, end in spans if start < end]
         rows = int(self.ends[-1])
         # Partitions begin and end at these rows: where more of them have begun than ended is one that is wanted.
         marks = np.bincount(starts, minlength=rows + 1) - np.bincount(ends, minlength=rows + 1)

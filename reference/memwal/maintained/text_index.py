@@ -8,7 +8,7 @@ Source: MemWAL revision A, "MemTable Indexing"; AMB-109, 110.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,7 +69,7 @@ class TextIndex:
     def corpus(self, live: Mask, terms: Iterable[str] | None = None) -> Corpus:
         """The first rows, as many as ``live`` says something of, with the lists of ``terms``, or of all for None."""
         wanted = list(self.terms) if terms is None else [term for term in dict.fromkeys(terms) if term in self.terms]
-        postings: Mapping[str, Postings] = {term: self.terms[term].postings(len(live)) for term in wanted}
+        postings = {term: self.terms[term].postings(len(live)).of(live) for term in wanted}
         return Corpus(lengths=np.array(self.lengths[: len(live)], np.uint32), live=live, postings=postings)
 
     def asked(self, query: str, *, every_term: bool = False, phrase: bool = False) -> AskedTerms:

@@ -47,6 +47,8 @@ Codes = npt.NDArray[Any]
 _CODEWORDS = 256
 _FEW_CODES = 1 << 11
 """The codes of so few rows are looked up all at once; those of more slice by slice, which touches less memory."""
+_LOOKED_UP_ROWS = 1 << 14
+"""So many rows are looked up at a time: what is worked out of them stays in a processor's cache."""
 _TOP = 255
 _BATCH_NUMBERS = 1 << 22
 """Most numbers in an intermediate array."""
@@ -223,17 +225,15 @@ class VectorCode:
     def _looked_up(self, encoded: Encoded, query: QueryVector) -> npt.NDArray[np.float32]:
         """Distances under product quantisation: sums over the slices, from a table of all codewords."""
         assert query.words is not None
-        sums: Numbers = np.zeros(len(encoded.codes))
-        if len(sums) <= _FEW_CODES:
-            slices, codewords = query.words.shape
-            places = encoded.codes.T + codewords * np.arange(slices)[:, None]
-            sums = query.words.ravel().take(places).sum(axis=0)  # slice after slice, as below
-        else:
-            for number, words in enumerate(query.words):
-                sums += words.take(encoded.codes[:, number])
-        if encoded.fixed is None:
-            return (1 + sums).astype(np.float32)
-        return np.maximum(sums + encoded.fixed + query.centroids[encoded.partitions], 0).astype(np.float32)
+        found = np.empty(len(encoded.codes), np.float32)
+        for at in range(0, len(found), _LOOKED_UP_ROWS):
+            part = slice(at, at + _LOOKED_UP_ROWS)
+            sums = _summed(encoded.codes[part], query.words)
+            if encoded.fixed is None:
+                found[part] = 1 + sums
+            else:
+                found[part] = np.maximum(sums + encoded.fixed[part] + query.centroids[encoded.partitions[part]], 0)
+        return found
 
     def query_vector(self, query: npt.ArrayLike) -> QueryVector:
         """``query`` as `distances` takes it; raises `InvalidArgument` for one that has no distance to anything."""
@@ -261,6 +261,19 @@ class VectorCode:
         if self.metric != "dot":
             found += np.einsum("swd,swd->sw", self.codebook, self.codebook)
         return found
+
+
+def _summed(codes: Codes, words: Numbers) -> Numbers:
+    """Of each row the sum, slice after slice, of what its codes stand for in ``words``. Shape (rows,)."""
+    if len(codes) <= _FEW_CODES:
+        slices, codewords = words.shape
+        places = codes.T + codewords * np.arange(slices)[:, None]
+        together: Numbers = words.ravel().take(places).sum(axis=0)
+        return together
+    sums: Numbers = np.zeros(len(codes))
+    for number, each in enumerate(words):
+        sums += each.take(codes[:, number])
+    return sums
 
 
 @implements("WRITER-025", "AMB-51")

@@ -22,6 +22,7 @@ from ..table.read import ROW_ADDRESS, deleted_offsets
 from ..table.reuse import Addresses
 from .parts import Part, TablePart
 from .ranking import Freshness
+from .values import NOTHING
 
 T = TypeVar("T")
 
@@ -108,7 +109,7 @@ class Liveness:
             if region not in self._there:
                 there = regions[region]
                 self._there[region] = [
-                    each for each in there if isinstance(each, TablePart) or len((await self.fresh.keys(each))[1])
+                    each for each in there if isinstance(each, TablePart) or await each.fragments(NOTHING)
                 ]
             newer += [each for each in self._there[region] if each.generation > part.generation]
         return newer

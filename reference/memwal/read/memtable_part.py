@@ -61,7 +61,7 @@ class MemTablePart:
         return self.indexes.key_filter.may_contain(asked.table)
 
     async def fragments(self, _predicate: Predicate) -> dict[FragmentId, Addresses | None]:
-        return {FragmentId(0): None}
+        return {FragmentId(0): None} if (await self._stored()).num_rows else {}
 
     async def is_small(self, _fragment: FragmentId) -> bool:
         return True

@@ -97,14 +97,19 @@ class Scan:
         ends = choice.stages[0], choice.stages[-1]
         stages = [counted(each, first=each is ends[0], last=each is ends[1]) for each in choice.stages]
         counting = replace(choice, stages=tuple(stages))
+        self._scanned(fragments, rows, wanted)
         # PLAN-033, fragment pruning: rows that are left out by their keys hide no row of the answer.
         for fragment in reversed(await self.part.fragments(self.filtering.predicate)):
             fragments = fragments + 1
             async for found in self.part.stream(self.columns, fragment, counting):
                 yield found
-            kept = f", {wanted} wanted" if self.filtering.condition is not None else ""
-            self.outcome = f"{words.counted(rows, 'row')} of {words.counted(fragments, 'fragment')}{kept}"
-            self.metrics.counts |= {"fragments_scanned": fragments, "rows_scanned": rows}
+            self._scanned(fragments, rows, wanted)
+
+    def _scanned(self, fragments: int, rows: int, wanted: int) -> None:
+        """Note how far the scan is."""
+        kept = f", {wanted} wanted" if self.filtering.condition is not None else ""
+        self.outcome = f"{words.counted(rows, 'row')} of {words.counted(fragments, 'fragment')}{kept}"
+        self.metrics.counts |= {"fragments_scanned": fragments, "rows_scanned": rows}
 
 
 @dataclass(slots=True)

@@ -34,8 +34,8 @@ from .view import View
 
 _KEY_BYTES = 64
 """About what a key takes in memory."""
-_FIRST = 16
-"""Fewest candidates of a source that are fetched at once."""
+_SPARE = 4
+"""Of a source, one candidate more for so many that are wanted is fetched at first: few are superseded."""
 
 Values = npt.NDArray[np.float32]
 """Distances or scores. Shape (rows,)."""
@@ -66,9 +66,11 @@ class Ranked:
         """The rows of these places, best first; among equal ones those written first."""
         if len(self._order) < min(end, len(self)):
             lowest_first = -self.values if self.greatest else self.values
-            last, among = min(2 * end, len(self)) - 1, np.arange(len(self))
+            last = min(2 * end, len(self)) - 1
             if 4 * last < len(self):
                 among = np.flatnonzero(~(lowest_first > np.partition(lowest_first, last)[last]))
+            else:
+                among = np.arange(len(self))
             self._order = among[np.lexsort((self.addresses[among], lowest_first[among]))]
         chosen = self._order[start:end]
         return self.addresses[chosen], self.values[chosen]
@@ -252,7 +254,7 @@ class FilterStale:
         key = list(self.fresh.view.base.primary_key)
         needed = list(dict.fromkeys([*key, *(self.keep.columns if self.keep is not None else ()), *self.columns]))
         found: list[pa.Table] = []
-        at, size, dropped = 0, max(_FIRST, 2 * k), 0
+        at, size, dropped = 0, k + k // _SPARE, 0
         while at < len(candidates) and sum(rows.num_rows for rows in found) < k:
             rows = await take(part, *candidates.best(at, at + size), needed, value)
             # AMB-99, a pushed filter: it judges the rows that are found, and never which row of a key is the newest.

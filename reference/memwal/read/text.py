@@ -8,7 +8,7 @@ Source: MemWAL revision A, "Full-Text Search Queries".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -43,6 +43,7 @@ from .parts import Part, Parts, TablePart, collect
 from .pruning import left_out, narrowed
 from .query import Query
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort
+from .values import NOTHING
 from .view import View, over
 
 T = TypeVar("T")
@@ -88,7 +89,8 @@ class Documents:
             own, done = held
             offsets = np.arange(done, dtype=np.uint64)
             self.found.append((offsets, own.corpus(await self.live.of(self.part, offsets), self.terms.terms)))
-        if self.coverage.scanned is None or self.coverage.scanned:
+        scanned = self.coverage.scanned
+        if await self.part.fragments(NOTHING) if scanned is None else scanned:
             await self._look_at_rows(held[1] if held is not None else 0)
         for answered in self.coverage.answered:
             await self._ask(answered)
@@ -108,8 +110,6 @@ class Documents:
         """Of rows that no index has the texts are cut here: from row ``first`` on of a MemTable."""
         assert self.index.tokenizer is not None
         rows = (await self.part.rows([self.asked.column], self.coverage.scanned)).slice(first)
-        if not rows.num_rows:
-            return
         looked = TextIndex(self.index.tokenizer)
         looked.insert(rows.column(self.asked.column))
         addresses = rows.column(ROW_ADDRESS).to_numpy()
@@ -120,13 +120,29 @@ class Documents:
         for entry in answered.entries:
             opening = partial(stored_text.parts, answered.io, entry)
             for stored in await self._once(("text index", entry.uuid.uuid), opening, stored_text.size_bytes):
-                make = partial(self._counted, answered, entry, stored)
-                if answered.merged is not None:
-                    addresses, corpus = await make()
-                else:
-                    name = ("documents of an index", stored.prefix)
-                    addresses, corpus = await self.live.kept(self.part, name, make, _documents_bytes, of=stored.files)
-                self.found.append((addresses, corpus.with_lists(await self._lists(stored))))
+                counting = partial(self._counted, answered, entry, stored)
+                name: tuple[Hashable, ...] = ("documents of an index", stored.prefix)
+                addresses, corpus = await self._while_live(answered, stored, name, counting, _documents_bytes)
+                lists = dict[str, Postings]()
+                for term in self.terms.terms:
+                    reading = partial(self._of_term, stored, term, corpus.live)
+                    name = ("documents of a term", stored.prefix, term, self.terms.phrase)
+                    found = await self._while_live(answered, stored, name, reading, stored_text.lists_bytes)
+                    lists.update(found)
+                self.found.append((addresses, corpus.with_lists(lists)))
+
+    async def _while_live(
+        self,
+        answered: Answered,
+        stored: StoredPart,
+        what: tuple[Hashable, ...],
+        make: Callable[[], Awaitable[T]],
+        size_bytes: Callable[[T], int],
+    ) -> T:
+        """What ``make`` works out of an index and of which rows count; not kept of a generation that was merged."""
+        if answered.merged is not None:
+            return await make()
+        return await self.live.kept(self.part, what, make, size_bytes, of=stored.files)
 
     async def _counted(
         self, answered: Answered, entry: table_pb2.IndexMetadata, stored: StoredPart
@@ -141,19 +157,16 @@ class Documents:
         live = own & await self.live.of(self.part, addresses)
         return addresses, Corpus(lengths=stored.lengths, live=live, postings={}).counted()
 
-    async def _lists(self, stored: StoredPart) -> dict[str, Postings]:
-        """The lists of the query's terms. Those of a term are kept, since an index does not change."""
-        found: dict[str, Postings] = {}
-        for term in self.terms.terms:
-            make = partial(stored.postings, [term], positions=self.terms.phrase)
-            name = ("list of documents", stored.io.path(stored.prefix), term, self.terms.phrase)
-            lists: dict[str, Postings]
-            if self.part.region_id is None:
-                lists = await remembered(stored.io, name, make, stored_text.lists_bytes, of=stored.files)
-            else:
-                lists = await self._once(name, make, stored_text.lists_bytes)
-            found |= lists
-        return found
+    async def _of_term(self, stored: StoredPart, term: str, live: Mask) -> Mapping[str, Postings]:
+        """The list of a term, of the ``live`` documents. All of it is kept, too, since an index does not change."""
+        make = partial(stored.postings, [term], positions=self.terms.phrase)
+        name = ("list of documents", stored.io.path(stored.prefix), term, self.terms.phrase)
+        lists: dict[str, Postings]
+        if self.part.region_id is None:
+            lists = await remembered(stored.io, name, make, stored_text.lists_bytes, of=stored.files)
+        else:
+            lists = await self._once(name, make, stored_text.lists_bytes)
+        return {found: each.of(live) for found, each in lists.items()}
 
     async def _once(self, what: Hashable, make: Callable[[], Awaitable[T]], size_bytes: Callable[[T], int]) -> T:
         """What ``make`` reads of an index; that of a generation is kept with the generation."""

@@ -39,6 +39,7 @@ from .parts import Part, Parts, TablePart, collect
 from .pruning import left_out, narrowed
 from .query import Query
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, Refine, Values
+from .values import NOTHING
 from .view import View, over
 
 _OPENED_BYTES = 1 << 10
@@ -246,11 +247,10 @@ class Neighbours:
 
     async def _compare_rows(self, query: QueryVector) -> None:
         """Rows that no index answers for, and those of memory."""
-        if self.coverage.scanned is not None and not self.coverage.scanned:
-            return
-        rows = await self.part.rows([self.asked.column], self.coverage.scanned)
-        if not rows.num_rows:
-            return  # as most WAL tails are
+        scanned = self.coverage.scanned
+        if not (await self.part.fragments(NOTHING) if scanned is None else scanned):
+            return  # as most WAL tails, which have no rows
+        rows = await self.part.rows([self.asked.column], scanned)
         encoded = _encoded(self.part, rows, self.code, self.asked.column, self.index)
         addresses = rows.column(ROW_ADDRESS).to_numpy()[encoded.offsets]
         self.found.append((addresses, self.code.distances(encoded, query)))

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lance.query import FullTextOperator, MatchQuery
 from memwal.codec import token_fst
+from memwal.codec.postings import Postings
 from memwal.drive import drive
 from memwal.effects import Io
 from memwal.maintained import build
@@ -170,6 +171,15 @@ def test_a_superseded_text_is_not_found(tmp_path: Path) -> None:
     held.insert(pa.table([[0], ["dog"]], SCHEMA))
     assert held.matching("i", "fox").offsets.tolist() == [1]
     assert held.matching("i", "dog").offsets.tolist() == [2, 1]
+
+
+def test_documents_that_do_not_count_leave_a_list_with_their_counts_and_positions() -> None:
+    held = Postings(documents=np.array([0, 3, 5]), counts=np.array([1, 3, 2]), positions=np.array([4, 0, 2, 9, 1, 7]))
+    live = np.array([True, True, True, False, True, True])
+    found = held.of(live)
+    assert found.positions is not None
+    assert (found.documents.tolist(), found.counts.tolist(), found.positions.tolist()) == ([0, 5], [1, 2], [4, 1, 7])
+    assert held.of(np.ones(6, np.bool_)).documents.tolist() == [0, 3, 5]
 
 
 def test_statistics_of_one_query_hold_its_terms_only(tmp_path: Path) -> None:

@@ -245,6 +245,18 @@ def test_product_quantisation_takes_the_nearest_word_of_each_half(codes: dict[st
     assert found.codes.tolist() == [expected]
 
 
+@pytest.mark.clause("WRITER-025")
+def test_distances_of_many_codes_are_those_of_the_vectors_that_they_stand_for(codes: dict[str, VectorCode]) -> None:
+    draw, many = np.random.default_rng(4), 20_000
+    partitions, numbers = draw.integers(0, PARTITIONS, many), draw.integers(0, 256, (many, 2)).astype(np.uint8)
+    asked = draw.normal(size=DIMENSION)
+    words = np.hstack([CODEBOOK[0][numbers[:, 0]], CODEBOOK[1][numbers[:, 1]]])
+    expected = ((CENTROIDS[partitions] + words - asked) ** 2).sum(axis=1)
+    code = codes["IVF_PQ"]
+    found = code.distances(code.encoded(np.arange(many), partitions, numbers), code.query_vector(asked))
+    assert np.allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_an_index_over_no_usable_vector_has_two_files_that_pylance_opens(tmp_path: Path) -> None:
     native = Native(tmp_path / "t", "IVF_PQ", "l2", column(some()))
     own = written(tmp_path / "own", native.code, pa.array([None, None], pa.list_(pa.float32(), DIMENSION)))

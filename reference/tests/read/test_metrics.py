@@ -104,6 +104,7 @@ def test_a_node_counts_what_it_gives_and_reads_and_the_top_what_was_left_out(bas
     # The base has 300 rows; each region has an empty MemTable and a generation of 5.
     assert [each["output_rows"] for each in of_sources] == [299, 0, 5, 0, 5]
     assert [each["rows_scanned"] for each in of_sources] == [300, 0, 5, 0, 5]
+    assert [each["fragments_scanned"] for each in of_sources] == [1, 0, 1, 0, 1]
     pruned = json.loads(table.explain(filter="id = 1", analyse=True, form="json"))["plan"]["metrics"]
     assert (pruned["regions_pruned"], pruned["generations_pruned"]) == (1, 0), "what is not read has no generations"
     asked_of = {wanted: _manifests_of(table, store, wanted) for wanted in ("id = 1", "id <> 1")}

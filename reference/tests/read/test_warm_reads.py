@@ -190,6 +190,21 @@ def test_what_changed_since_is_seen_by_a_warm_read(warm: Warm, step: Callable[[W
         assert f"w7 w7 w7 {step.__name__}" in ask(warm.reader).column("text").to_pylist(), what
 
 
+@pytest.mark.parametrize("what", ["vector", "text"])
+def test_a_search_reads_as_many_rows_as_it_gives_where_none_is_superseded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    reader, take, taken = Warm(tmp_path).reader, Decoder.take, list[int]()
+
+    def taking(decoder: Decoder, rows: np.ndarray) -> pa.Table:
+        taken.append(len(rows))
+        return take(decoder, rows)
+
+    monkeypatch.setattr(Decoder, "take", taking)
+    assert ASK[what](reader).num_rows == 3
+    assert taken == [3]
+
+
 def test_a_filter_of_other_columns_asks_no_region_and_its_text_is_read_without_a_new_engine(
     warm: Warm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
