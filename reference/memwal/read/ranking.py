@@ -182,6 +182,8 @@ class Candidates:
     """Lets `rank` look further, for more candidates; False if it has given all there are."""
     probed: Callable[[], tuple[int, int] | None] = lambda: None
     """How many partitions of how many it has looked at; None: it has none."""
+    fresh: bool = False
+    """Whether it leaves out superseded rows itself."""
     inputs: Sequence[PlanNode] = ()
     outcome: str = "not read"
     metrics: Metrics = field(default_factory=Metrics)
@@ -239,16 +241,16 @@ class FilterStale:
             candidates = await within(source, source.rank())
             said = source.ranked(len(candidates))
             better = candidates.better(worst)
-            rows, dropped = await self._staying(source.part, better, k, value)
+            rows, dropped = await self._staying(source, better, k, value)
             source.outcome = f"{len(candidates)} candidates, {dropped} stale{said}"
             # A source that begins to have worse ones looks no further: the k best so far are better.
             if rows.num_rows >= k or len(better) < len(candidates) or not source.grow():
                 return rows
 
     @implements("PLAN-021", "PLAN-023", "AMB-99", "AMB-107")
-    async def _staying(self, part: Part, candidates: Ranked, k: int, value: str) -> tuple[pa.Table, int]:
+    async def _staying(self, source: Candidates, candidates: Ranked, k: int, value: str) -> tuple[pa.Table, int]:
         """The same, of these candidates; and how many stale ones were met on the way."""
-        nothing = self._nothing(value)
+        part, nothing = source.part, self._nothing(value)
         if not len(candidates):
             return nothing, 0
         key = list(self.fresh.view.base.primary_key)
@@ -260,9 +262,11 @@ class FilterStale:
             # AMB-99, a pushed filter: it judges the rows that are found, and never which row of a key is the newest.
             if self.keep is not None:
                 rows = self.keep(rows)
-            stale = await self.fresh.stale(part, rows)
-            dropped += int(stale.sum())
-            found.append(cellwise.where(rows, ~stale).select([*self.columns, value]))
+            if not source.fresh:
+                stale = await self.fresh.stale(part, rows)
+                dropped += int(stale.sum())
+                rows = cellwise.where(rows, ~stale)
+            found.append(rows.select([*self.columns, value]))
             at, size = at + size, 2 * size
         every = pa.concat_tables([nothing, *(cellwise.under(rows, nothing.schema) for rows in found)])
         return every.slice(0, k), dropped

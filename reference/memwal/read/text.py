@@ -281,6 +281,7 @@ def _plan(
             each.part,
             f"FTSExec: {each.part.name}, query={asked.query!r}, via={_via(each)}",
             partial(each.rank, everything),
+            fresh=not fresh.approximate,  # of rows that are superseded none counts, and so none is found
         )
         for each in documents
     ]

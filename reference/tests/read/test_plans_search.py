@@ -331,6 +331,19 @@ def test_scores_over_many_sources_are_those_of_one_native_index_over_all_rows(ba
             assert best == pytest.approx(sorted(expected.values(), reverse=True)[:3], rel=1e-5)
 
 
+@pytest.mark.clause("PLAN-023")
+@pytest.mark.parametrize("approximate", [False, True])
+def test_a_superseded_text_is_in_no_search(base: Base, approximate: bool) -> None:
+    table = base.enable("B", maintained=["inverted"])
+    before = ids(table.search_text("fox", "text", 500, approximate=approximate))
+    with table.writer(background=False) as writer:
+        writer.put(rows(before[:2], texts=["cow", "fox"]))
+        writer.flush()
+    found = set(ids(table.search_text("fox", "text", 500, approximate=approximate)))
+    assert found <= set(before[1:])
+    assert approximate or found == set(before[1:]), "a filter's perhaps drops others only where that is asked for"
+
+
 @pytest.mark.clause("PLAN-024")
 def test_a_rare_term_of_one_source_weighs_what_it_weighs_over_all_sources(base: Base) -> None:
     table = base.enable("B", maintained=["inverted"])
