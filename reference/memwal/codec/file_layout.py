@@ -48,6 +48,14 @@ class Page:
     def size_bytes(self) -> int:
         return sum(size for _, size in self.buffers)
 
+    @property
+    def apart_bytes(self) -> int:
+        """About how many of its bytes are fetched for a row that lies apart from others."""
+        if self.word is None:
+            return self.row_bytes or self.size_bytes
+        words, chunks = self.buffers[0][1], self.buffers[1][1]
+        return self.size_bytes - chunks + chunks // max(1, words // np.dtype(self.word).itemsize)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:

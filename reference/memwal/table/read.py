@@ -302,10 +302,12 @@ async def take(
     wanted = offsets[there & ~np.isin(offsets, deleted) if len(deleted) else there]
     files = await open_files(io, state, fragment, shape.names)
     total, parts = fragment.physical_rows, list[pa.Table]()
-    step = 1
+    step = few = 1
     if len(wanted) > 1:
-        encoded_bytes = max(1, sum(file.wanted_bytes for file in files if file.paged))
+        paged_files = [file for file in files if file.paged]
+        encoded_bytes = max(1, sum(file.wanted_bytes for file in paged_files))
         step = max(1, min(total, total * FETCH_BYTES // encoded_bytes))
+        few = FETCH_BYTES // max(1, sum(file.apart_bytes for file in paged_files))
     with ExitStack() as opened:
         wholes = {
             file.name: _closing(opened, await decoder_of(io, fragment, file, 0, total))
@@ -314,7 +316,8 @@ async def take(
         }
         at = 0
         while at < len(wanted):
-            end = int(np.searchsorted(wanted, wanted[at] + np.uint64(step)))
+            # As many as lie close together, or that are fetched by themselves.
+            end = max(at + few, int(np.searchsorted(wanted, wanted[at] + np.uint64(step))))
             here, at = wanted[at:end], end
             with ExitStack() as paged:
                 decoders: list[Rows] = [

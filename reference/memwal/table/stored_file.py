@@ -84,6 +84,14 @@ class StoredFile:
             return self.size_bytes if pointing else size
         return self.size_bytes if self.layout is None else self.layout.column_bytes(self.indices)
 
+    @property
+    def apart_bytes(self) -> int:
+        """About how many encoded bytes are fetched for a row that lies apart from others."""
+        if self.layout is None:
+            return self.wanted_bytes
+        columns = [self.layout.columns[number] for number in self.indices]
+        return sum(max((page.apart_bytes for page in pages), default=0) for pages in columns)
+
 
 async def open_file(
     io: Io, name: str, file: table_pb2.DataFile, columns: Sequence[str], fields: Sequence[file_pb2.Field]

@@ -83,6 +83,33 @@ def test_rows_at_addresses_are_those_of_a_whole_read_in_every_layout_of_pages(
     assert ground.run(read.take(IO, state, fragment, ["texts"], np.array([0, 17], np.uint64))).num_rows == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "most_bytes", "sizes"),
+    [("wide_vectors", 100 * 96 * 4, [100, 100, 40]), ("lists", 64, [1] * 240)],
+)
+def test_rows_that_lie_apart_are_taken_together_as_far_as_they_are_fetched_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, most_bytes: int, sizes: list[int]
+) -> None:
+    # A page of vectors says where each is; one of lists is fetched as a whole.
+    monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(read, "FETCH_BYTES", most_bytes)
+    every = pa.table({name: columns()[name]})
+    lance.write_dataset(every, str(tmp_path), data_storage_version="2.1")
+    ground = Ground.of(tmp_path)
+    state = ground.run(latest(IO))
+    taken, take = list[int](), Decoder.take
+
+    def taking(decoder: Decoder, rows: npt.NDArray[np.int64]) -> pa.Table:
+        taken.append(len(rows))
+        return take(decoder, rows)
+
+    monkeypatch.setattr(Decoder, "take", taking)
+    wanted = np.arange(0, ROWS, 100, dtype=np.uint64)
+    found = ground.run(read.take(IO, state, state.fragments[0], [name], wanted))
+    assert found.column(name).to_pylist() == every.column(name).take(pa.array(wanted)).to_pylist()
+    assert taken == sizes
+
+
 def test_more_ranges_than_a_bound_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)
     monkeypatch.setattr(held_pages, "CHUNK_GAP_BYTES", 0)
