@@ -13,7 +13,7 @@ from memwal_conformance.places import SUITE
 from memwal_conformance.protocol import REVISIONS, Json
 from memwal_conformance.proving import broken_survey
 from memwal_conformance.proving.broken import engine_with, planted
-from memwal_conformance.running import addressing, crashing, racing, runner, scenarios, testbed
+from memwal_conformance.running import addressing, crashing, racing, scenarios, testbed
 from memwal_conformance.running.calls import Killed, PendingCall
 from memwal_conformance.running.cases import Amount, CaseRunner
 from memwal_conformance.running.scenarios import SuiteScenario
@@ -292,7 +292,7 @@ def test_a_put_behind_a_full_memtable_is_looked_at_while_its_flush_stands_still(
     cases: CaseRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that the verdict does not depend on what the flush has stored when its writer is killed."""
-    monkeypatch.setattr(runner, "REACHED_S", 10.0)  # a put in this process outlives its actor
+    monkeypatch.setattr(PendingCall, "ended", lambda *_: None)  # the thread of an actor in this process lives on
     result = cases.run(scenarios.load(GATE / "put_after_a_rotation_waits_for_its_entry.json"))
     assert result.verdict is Verdict.PASS, result.text
     stored = {r["actor"] for r in result.requests if r["name"] == "gen/@1/versions/@1" and r["operation"] == "CREATE"}
@@ -350,7 +350,10 @@ def test_messages_to_one_actor_are_awaited_in_the_order_in_which_they_were_sent(
     assert "no later step awaits one" in left.text
 
 
-def test_what_was_under_way_when_its_process_was_killed_may_be_there(cases: CaseRunner) -> None:
+def test_what_was_under_way_when_its_process_was_killed_may_be_there(
+    cases: CaseRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PendingCall, "ended", lambda *_: None)  # the thread of an actor in this process lives on
     held = rule("entry", "hold_after", asleep=True)
     steps = [{"arm": "entry"}, {**PUT, "meanwhile": True}, {"reached": "entry"}, {**SECOND, "meanwhile": True}]
     again = {**OPEN, "actor": "two", "with": {"table": "$table", "region_id": "$first.region_id"}}

@@ -6,6 +6,7 @@ fields, kept as such on rewrite.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .. import paths
@@ -73,6 +74,11 @@ class RegionManifest:
     """Fields of later revisions, those inside the region id included, kept on rewrite."""
     shard_fields_unknown: tuple[bytes, ...] = ()
     """Fields of later revisions inside each of ``shard_fields``, kept on rewrite; empty where none has any (R)."""
+
+    def unlisted(self, progress: Generation) -> Iterator[Generation]:
+        """Generations that were flushed, are not merged at ``progress``, and are not listed: none in a sound region."""
+        listed = {generation.generation for generation in self.flushed}
+        return (Generation(g) for g in range(progress + 1, self.generation_current) if g not in listed)
 
 
 @implements("MANIFEST-002", "MANIFEST-003", "MANIFEST-004", "MANIFEST-005", "MANIFEST-006", "MANIFEST-008")

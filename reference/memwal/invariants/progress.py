@@ -6,6 +6,7 @@ Source: MemWAL revisions A and B, "MemTable Merger"; AMB-80, 81, 97, 101.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 
 from .. import paths
 from ..ids import RegionId
@@ -31,12 +32,11 @@ def unmerged_generations_are_listed(view: RegionView, state: TableState) -> Iter
     """Every generation between merge progress and the current one is listed."""
     if view.newest is None:
         return
-    progress, current = state.mem_wal.progress(view.region_id), view.newest.generation_current
-    listed = {generation.generation for generation in view.newest.flushed}
-    missing = [number for number in range(progress + 1, min(current, progress + 1001)) if number not in listed]
+    progress = state.mem_wal.progress(view.region_id)
+    missing = [*islice(view.newest.unlisted(progress), 8)]
     if missing:
         path = view.io.path(paths.manifest(view.newest.version))
-        yield objection(path, f"generations {missing[:8]} are neither listed nor merged: progress is {progress}")
+        yield objection(path, f"generations {missing} are neither listed nor merged: progress is {progress}")
 
 
 @invariant("MERGE-006", "MANIFEST-013", "AMB-80", about="region", remedy=_LOST)

@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from .. import paths
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..errors import ArtifactError, Outcome
-from ..ids import Generation, Milliseconds, RegionId, WalPosition
+from ..ids import Generation, ManifestVersion, Milliseconds, RegionId, WalPosition
 from ..index import regions, snapshot
 from ..region import manifest as manifests
 from ..table.state import TableState, latest, load
@@ -25,6 +26,9 @@ Found = Callable[[TableState], Awaitable[tuple[Mapping[RegionId, RegionManifest]
 
 It is given a base version that is not newer than they.
 """
+
+Lacking = tuple[RegionId, ManifestVersion, Generation, Generation]
+"""A region, the version of its manifest, its merge progress, and the first generation that is in neither."""
 
 ATTEMPTS = 20
 """How often a read starts again because the table moved under it."""
@@ -64,8 +68,10 @@ async def strong_view(io: Io, found: Found | None = None) -> View:
 
     ``found``: the regions to look at; None: all.
     For each region every generation between the base's progress and the current one has to be listed. A merge and a
-    collection between the two loads would break that, and a row would be in neither source.
+    collection between the two loads would break that, and a row would be in neither source. A region that lacks one
+    twice in the same state has lost it: `ArtifactError`.
     """
+    lacking: set[Lacking] = set()
     for attempt in range(ATTEMPTS):
         await _paused(io, attempt)
         base = await latest(io)
@@ -73,9 +79,13 @@ async def strong_view(io: Io, found: Found | None = None) -> View:
         # AMB-101, loading order: a base that is newer than the regions has at least what they do not list any more.
         if io.interpretation.regions_before_base:
             base = await latest(io)
-        details = base.mem_wal
-        if not io.interpretation.regions_before_base or all(_complete(m, details.progress(r)) for r, m in live.items()):
+        before, lacking = lacking, {lack for manifest in live.values() if (lack := _lacking(manifest, base))}
+        if not io.interpretation.regions_before_base or not lacking:
             return View(base=base, manifests=live, live=True, passed_by=others)
+        for region, version, progress, generation in sorted(lacking & before):
+            path = manifests.folder(io, region).path(paths.manifest(version))
+            reason = f"generation {generation} is neither listed nor merged: progress is {progress}"
+            raise ArtifactError("MERGE-001", path, f"{reason}; `memwal table verify` says what can be done")
         await io.note("read_again", reason="a generation is neither listed nor merged in the base version")
     raise ReadRaced(path=io.root, attempts=ATTEMPTS)
 
@@ -85,10 +95,11 @@ async def every(io: Io, base: TableState) -> tuple[Mapping[RegionId, RegionManif
     return await regions.discover(io, base.revision), 0
 
 
-def _complete(manifest: RegionManifest, progress: Generation) -> bool:
-    listed = {g.generation for g in manifest.flushed}
+def _lacking(manifest: RegionManifest, base: TableState) -> Lacking | None:
+    progress = base.mem_wal.progress(manifest.region_id)
     # READ-008, strong reads: each generation between progress and current one is in exactly one of the two.
-    return all(g in listed for g in range(progress + 1, manifest.generation_current))
+    lost = next(manifest.unlisted(progress), None)
+    return None if lost is None else (manifest.region_id, manifest.version, progress, lost)
 
 
 @implements("READ-009", "READ-010", "READ-013", "AMB-115")

@@ -211,6 +211,23 @@ def test_a_flushed_generation_that_is_neither_listed_nor_merged_keeps_all_entrie
     assert reasons(decisions, "orphan") == ["generation 1 is neither listed nor merged: a flush may be out of order"]
 
 
+@pytest.mark.clause("MERGE-001", "READ-008")
+@EVERY
+def test_a_strong_read_of_a_region_that_lost_a_generation_says_so_at_its_second_look(revision: str) -> None:
+    ground = Ground()
+    made = table(ground, revision)
+    region = RegionId(generation(made, None, (1, "a")))
+    generation(made, region, (2, "b"))
+    skipping(ground, region, revision)
+    notes: list[str] = []
+    reader = memwal.open("t", store=ground, listener=lambda event, _: notes.append(event))
+    with pytest.raises(ArtifactError, match="generation 1 is neither listed nor merged: progress is 0; ") as lost:
+        reader.scan()
+    assert lost.value.clause == "MERGE-001"
+    assert lost.value.path == manifests.folder(IO, region).path(paths.manifest(ManifestVersion(5)))
+    assert notes.count("read_again") == 1
+
+
 def skipping(ground: Ground, region: RegionId, revision: str) -> None:
     """Commit a manifest without generation 1, as after a flush that was overtaken."""
 

@@ -141,17 +141,10 @@ async def _bottom(
     return Bottom(
         allowed=True,
         replay_start=start,
-        lost=_lost_generation(manifest, newest, revision),
+        lost=next(manifest.unlisted(newest.mem_wal.progress(manifest.region_id)), None),
         needed=needed,
         needed_because=because,
     )
-
-
-def _lost_generation(manifest: RegionManifest, newest: TableState, revision: Revision) -> Generation | None:
-    """The first generation below the current one that is neither listed nor merged; None in a sound region."""
-    listed = {found.generation for found in manifest.flushed}
-    above = range(newest.mem_wal.progress(manifest.region_id) + 1, manifest.generation_current)
-    return next((Generation(g) for g in above if g not in listed and g >= revision.generation_first), None)
 
 
 @implements("GC-005", "GC-006", "AMB-95")
