@@ -72,7 +72,7 @@ def explored(name: str, budget: Budget, warmed: Warm) -> dict[str, Any]:
         made.run()
     finally:
         harness.close()
-    found = [f"{each.life['name']}: {each.sentence}" for each in made.notebook.findings]
+    found = [f"{each.life['name']}: {each.sentence}" for each in made.notebook.errors]
     return {
         "found": found,
         "plans": made.begun,

@@ -96,11 +96,12 @@ def explore(
         for detail in found.lent.values():
             typer.echo(f"not by {name}, but by the player of a role that it is lent: {detail}")
         typer.echo("\n".join(showing.listed(notebook.findings, name)) or "nothing was found")
+        observed = len(notebook.findings) - len(notebook.errors)
         typer.echo(
             f"{name} {notebook.version}, revision {notebook.revision}: {found.runs} runs, "
-            f"{len(notebook.findings)} findings, {found.unconfirmed} seen once only; {out}"
+            f"{len(notebook.errors)} findings, {observed} observed, {found.unconfirmed} seen once only; {out}"
         )
-    raise typer.Exit(1 if notebook.findings else 0)
+    raise typer.Exit(1 if notebook.errors else 0)
 
 
 def _settings(given: list[str]) -> dict[str, str]:

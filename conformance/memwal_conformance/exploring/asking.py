@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import cells
 from ..judge import table
-from ..protocol import Hello, Json
-from .lives import ForeignLife
-from .tables import keys_sent
+from ..protocol import AdapterError, Hello, Json
+from .lives import WITH_WRITER, WRITES, ForeignLife, Verb
+from .tables import FIRST_VALUE, keys_sent
 
 Row = dict[str, Any]
 Call = Callable[[str, Json], Json]
@@ -35,6 +35,10 @@ class WrongAnswer:
     """What was asked, without keys and values."""
     detail: str
     clauses: tuple[str, ...]
+    oracle: str = "answer"
+    """Or ``error``: it is one that was not due there."""
+    note: str | None = None
+    """The note of SPEC_NOTES by which the texts leave it open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,32 @@ class LifeQuestion:
     asked: Json
     right: Callable[[list[Row]], bool]
     """Whether an answer fits."""
+    open: Callable[[list[Row]], bool] = lambda _: False
+    """Whether the texts leave it open that an answer does not: by `FEWER`."""
+
+
+FEWER = "AMB-107"
+"""The note about fewer than k results: a search that drops older rows of a key last may give them."""
+NOT_DUE = ("corrupt", "already_exists", "invalid_argument")
+"""Kinds of errors that tell a writer of what is not so: nothing is damaged, and each write is a right and new one."""
+
+
+def not_due(verb: Verb, error: AdapterError) -> list[WrongAnswer]:
+    """What is wrong with an error in which an operation of a life ended: deletes may be refused, for one."""
+    refused = error.kind == "invalid_argument" and (verb is Verb.DELETE or verb not in WRITES)
+    writes = verb in (*WITH_WRITER, Verb.CLOSE) or error.kind == "corrupt"
+    if error.kind not in NOT_DUE or refused or not writes:
+        return []
+    words = f"{verb} ends in an error that is not due there: {error.kind}"
+    return [WrongAnswer(words=words, detail=f"{words}: {error}", clauses=(), oracle="error")]
+
+
+def counted_late(put: Json, late: int) -> list[WrongAnswer]:
+    """What is wrong with the answer of a put, so many of whose rows are late."""
+    if int(put["late"]) == late:
+        return []
+    words = "late rows are not left out" if late else "rows that are not late are left out"
+    return [WrongAnswer(words=words, detail=f"{words}: {put['late']} of them, and not {late}", clauses=())]
 
 
 def asked(
@@ -68,7 +98,12 @@ def asked(
     seen = _rows(call("reader.scan", own))
     found = seen if search_own == own or not life.indexed else _rows(call("reader.scan", search_own))
     questions = [*_questions(seen, sorted(keys), _chosen(seen, values))]
-    questions += _searches(found, _chosen(found, values), exact=exact) if life.indexed else ()
+    if life.indexed:
+        every = len(keys) * len(values) + 1
+        questions += _searches(found, _chosen(found, values), every, exact=exact)
+        if hidden := _hidden(found, values):
+            gone: Json = {"column": "v", "text": " ".join(hidden), "k": len(found) + 1}
+            questions.append(_search("a text search for what is hidden", gone, [], 0))
     wrong = []
     for question in questions:
         params = question.asked | views.get(question.message, own)
@@ -76,7 +111,10 @@ def asked(
         if not hello.answers(question.message) or set(needed) & set(hello.without):
             continue
         answer = _rows(call(question.message, params))
-        if not question.right(answer):
+        if not question.right(answer) and question.open(answer):
+            words = f"{question.words} finds fewer rows than it is asked for"
+            wrong.append(WrongAnswer(words=words, detail=f"{words}: {answer}", clauses=("PLAN-021",), note=FEWER))
+        elif not question.right(answer):
             words = f"{question.words} does not find what a scan finds"
             beside = found if question.message in views else seen
             detail = f"{words}: asked {question.asked}, it found {answer}, and the scan {beside}"
@@ -85,10 +123,14 @@ def asked(
 
 
 def _chosen(seen: list[Row], values: Collection[str]) -> list[str]:
-    """The value that most rows have, and of those that are hidden the last."""
-    here = Counter(row["v"] for row in seen)
-    hidden = sorted(value for value in values if value not in here)
-    return [*(value for value, _ in here.most_common(1)), *hidden[-1:]]
+    """The value that most rows have, that of rows that a table begins with, and of those that are hidden the last."""
+    (most, _), *_ = Counter(row["v"] for row in seen).most_common(1) or [(FIRST_VALUE, 0)]
+    return list(dict.fromkeys([most, FIRST_VALUE, *_hidden(seen, values)[-1:]]))
+
+
+def _hidden(seen: list[Row], values: Collection[str]) -> list[str]:
+    """Values that no row has any more."""
+    return sorted(set(values) - {row["v"] for row in seen})
 
 
 def _questions(seen: list[Row], keys: Sequence[int], values: Sequence[str]) -> Iterator[LifeQuestion]:
@@ -122,17 +164,26 @@ def _scan(words: str, asked: Json, rows: list[Row], limit: int) -> LifeQuestion:
     return LifeQuestion(words=f"a scan with {words}", message="reader.scan", asked=asked, right=_some_of(rows, limit))
 
 
-def _searches(seen: list[Row], values: Sequence[str], *, exact: bool) -> Iterator[LifeQuestion]:
-    """``exact``: a vector search finds the nearest ones. Otherwise an index may be approximate, and it finds some."""
+def _searches(seen: list[Row], values: Sequence[str], every: int, *, exact: bool) -> Iterator[LifeQuestion]:
+    """``exact``: a vector search finds the nearest ones. Otherwise an index may be approximate, and it finds some.
+
+    ``every``: more rows than there are versions of all keys. Asked for so many, a search has no older ones that could
+    take the place of those that count.
+    """
     near = sorted((row for row in seen if row["vec"] is not None), key=lambda row: row["vec"][0])
     origin: Json = {"column": "vec", "vector": ["0.0", "0.0"]}
-    for k in sorted({2, max(1, len(near) - 1)}):
-        yield _search("a vector search", origin | {"k": k}, near if not exact else near[:k], k)
+    for k in sorted({2, max(1, len(near) - 1), every}):
+        found = near if not exact else near[:k]
+        whole = _search("a vector search", origin | {"k": k}, found, k)
+        yield replace(whole, open=_fewer(found)) if k < every else whole
     for value in values:
         here = [row for row in seen if row["v"] == value]
         only: Json = {"filter": [{"column": "v", "op": "=", "value": cells.cell("utf8", value)}]}
-        nearest = [row for row in near if row["v"] == value]
-        yield _search("a filtered vector search", origin | only | {"k": 2}, nearest if not exact else nearest[:2], 2)
+        mine = [row for row in near if row["v"] == value]
+        for k in (2, every):
+            nearest = mine if not exact else mine[:k]
+            filtered = _search("a filtered vector search", origin | only | {"k": k}, nearest, k)
+            yield replace(filtered, open=_fewer(nearest)) if k < every else filtered
         yield _search("a text search", {"column": "v", "text": value, "k": len(seen) + 1}, here, len(here))
 
 
@@ -147,6 +198,11 @@ def _some_of(rows: list[Row], most: int) -> Callable[[list[Row]], bool]:
         return len(found) == min(most, len(rows)) and all(row in rows for row in found) and _distinct(found)
 
     return right
+
+
+def _fewer(rows: list[Row]) -> Callable[[list[Row]], bool]:
+    """Whether an answer has nothing but these rows, and each once, though not so many as there are."""
+    return lambda found: len(found) < len(rows) and all(row in rows for row in found) and _distinct(found)
 
 
 def _rows(answer: Json) -> list[Row]:

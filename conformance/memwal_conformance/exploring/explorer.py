@@ -128,7 +128,7 @@ class ForeignExploration:
         self.notebook = Notebook(hello.implementation, hello.version, self.revision)
         self.jobs = [_Job(life) for life in self.lives]
         for job in self.jobs:
-            job.covered.missing = ", ".join(job.life.missing(hello))
+            job.covered.missing = ", ".join(job.life.missing(hello, self.revision))
         self._alone_first = deque(job for job in self.jobs if not job.covered.missing)
 
     def run(self) -> None:
@@ -163,7 +163,7 @@ class ForeignExploration:
 
     def _worker(self, harness: Harness) -> None:
         recoverer = Recoverer(harness, self.revision, self._judged)
-        while self.clock() < self._until and (self.enough is None or len(self.notebook.findings) < self.enough):
+        while self.clock() < self._until and (self.enough is None or len(self.notebook.errors) < self.enough):
             with self._lock:
                 following = self._following()
                 counts = isinstance(following, tuple)
@@ -286,8 +286,8 @@ class ForeignExploration:
             self.runs += 1
         hello = recoverer.harness.hello()
         lent = not set(JOBS).isdisjoint(hello.lent)  # what the texts leave open, another player may have done
-        shown = of_run(lived, hello)
-        symptoms = [each for each in shown if not (each.oracle == "hang" and plan.waits) and not (each.note and lent)]
+        shown = [each for each in of_run(lived, hello) if not (lent and each.note and each.oracle == "machine")]
+        symptoms = [each for each in shown if not (each.oracle == "hang" and plan.waits)]
         states = left_out = 0
         cut = lived.cut
         most = None if plan.whole else NEW

@@ -21,7 +21,7 @@ from .plans import NO_FAULT, Plan
 
 FILE = "findings.json"
 FORMAT = 2
-ORDER = ("rows", "answer", "structure", "recovery", "machine", "crash", "hang")
+ORDER = ("rows", "answer", "structure", "recovery", "machine", "crash", "error", "hang")
 """Oracles by how much a symptom of theirs says: where one run shows several, the first one heads the finding."""
 SEVERITY = {
     "rows": "critical",
@@ -30,10 +30,13 @@ SEVERITY = {
     "structure": "major",
     "machine": "major",
     "crash": "major",
+    "error": "minor",
     "hang": "minor",
 }
 """critical: a user loses rows, sees wrong ones, or cannot open the region; major: what is stored breaks a clause, or
-the process ends; minor: a call never ends."""
+the process ends; minor: a call never ends, or in an error that is not due there."""
+OBSERVED = "observed"
+"""In place of these where the texts leave it open: no finding counts."""
 NO_FILE = "there is none"
 """Of a finding that no file without our code can show."""
 LOG_LINES = 40
@@ -131,6 +134,11 @@ class Notebook:
     revision: str
     findings: list[ForeignFinding] = field(default_factory=list)
 
+    @property
+    def errors(self) -> list[ForeignFinding]:
+        """The findings without those that the texts leave open."""
+        return [each for each in self.findings if each.severity != OBSERVED]
+
     def known(self, symptoms: Sequence[Symptom], plan: Plan) -> ForeignFinding | None:
         """The finding that these symptoms of one run belong to; None if they are new.
 
@@ -169,7 +177,7 @@ class Notebook:
             oracle=head.oracle,
             words=head.words,
             hit=plan.hit,
-            severity=SEVERITY[head.oracle],
+            severity=SEVERITY[head.oracle] if head.note is None else OBSERVED,
             clauses=list(head.clauses) or _cause(symptoms),
             note=head.note,
             sentence=sentence(head, plan, lived),
@@ -289,7 +297,7 @@ def matters(findings: Iterable[ForeignFinding]) -> list[list[ForeignFinding]]:
 
     They join where the same symptom heads both, or where a run of one shows what heads the other, whatever was hit.
     """
-    rank = list(dict.fromkeys(SEVERITY.values()))
+    rank = [*dict.fromkeys(SEVERITY.values()), OBSERVED]
     found: list[list[ForeignFinding]] = []
     for each in findings:
         near = [matter for matter in found if any(_one(each, other) for other in matter)]

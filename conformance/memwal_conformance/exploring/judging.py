@@ -38,7 +38,7 @@ from .lending import by_another, first_that, lent
 from .lived import Lived
 from .lives import ForeignLife
 from .starting import configured, limits_of
-from .tables import KEY, columns
+from .tables import KEY, columns, key_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Symptom:
     """Something that is wrong, and where it was seen."""
 
     oracle: str
-    """``rows``, ``structure``, ``machine``, ``recovery``, ``answer``, ``crash`` or ``hang``."""
+    """``rows``, ``structure``, ``machine``, ``recovery``, ``answer``, ``crash``, ``error`` or ``hang``."""
     words: str
     """What is wrong, without numbers and names: the same in every run that shows it."""
     detail: str
@@ -121,7 +121,9 @@ def of_run(lived: Lived, hello: Hello) -> Iterator[Symptom]:
         why, clauses = (STALE, STRONG) if stale else ("a scan found rows that no order of the writes gives", READS)
         yield Symptom(oracle="answer", words=why, detail=f"{why}: {dict(read.rows)}", clauses=clauses, order=0)
     for wrong in lived.wrong_answers:
-        yield Symptom(oracle="answer", words=wrong.words, detail=wrong.detail, clauses=wrong.clauses, order=0)
+        yield Symptom(
+            oracle=wrong.oracle, words=wrong.words, detail=wrong.detail, clauses=wrong.clauses, order=0, note=wrong.note
+        )
     for ended in lived.ended:
         kind, _, _ = ended.partition(" ")
         yield Symptom(oracle=kind, words=ended, detail=ended, clauses=(), order=0)
@@ -259,9 +261,8 @@ class Recoverer:
         self, lived: Lived, history: History, state: CrashState, copy: StateCopy, where: str
     ) -> Iterator[Symptom]:
         """Structure, and the rows that the judge reads."""
-        key = () if lived.life.append_only else KEY
         try:
-            store = judged.read(copy.root, self.revision, key, copy.storage)
+            store = judged.read(copy.root, self.revision, key_of(lived.life), copy.storage)
             for result in structure.run(store):
                 for fault in result.broken:
                     words = f"{result.check}: {without_names(fault.what)}"

@@ -16,6 +16,8 @@ from ..protocol import Hello
 
 FILE = SUITE / "lives.toml"
 ACTORS_MOST = 3
+TEXT_REGIONS = 2
+"""Of a table whose regions are buckets of text."""
 
 
 class Verb(StrEnum):
@@ -26,6 +28,10 @@ class Verb(StrEnum):
     AGAIN = "again"
     REPLACE = "replace"
     TWICE = "twice"
+    GROUP = "group"
+    LATE = "late"
+    FINISH = "finish"
+    DONE = "done"
     DELETE = "delete"
     FILL = "fill"
     FLUSH = "flush"
@@ -42,7 +48,9 @@ class Verb(StrEnum):
     COMPACT = "compact"
 
 
-WRITES = (Verb.PUT, Verb.AGAIN, Verb.REPLACE, Verb.TWICE, Verb.DELETE, Verb.FILL)
+WRITES = (Verb.PUT, Verb.AGAIN, Verb.REPLACE, Verb.TWICE, Verb.GROUP, Verb.DELETE, Verb.FILL)
+WITH_WRITER = (*WRITES, Verb.LATE, Verb.FINISH, Verb.FLUSH)
+"""Those that need a writer, and open the region where there is none."""
 READS = (Verb.SCAN, Verb.ASK)
 BASE_WRITES = (Verb.BASE, Verb.UPDATE, Verb.REMOVE)
 """Those of a user who knows nothing of MemWAL."""
@@ -52,6 +60,10 @@ SENT: Mapping[Verb, tuple[str, ...]] = {
     Verb.AGAIN: ("writer.put",),
     Verb.REPLACE: ("writer.put",),
     Verb.TWICE: ("writer.put",),
+    Verb.GROUP: ("writer.put",),
+    Verb.LATE: ("sequence.put",),
+    Verb.FINISH: ("task.finish",),
+    Verb.DONE: ("task.done",),
     Verb.DELETE: ("writer.delete",),
     Verb.FILL: ("writer.put",),
     Verb.FLUSH: ("writer.flush_memtable",),
@@ -68,6 +80,11 @@ SENT: Mapping[Verb, tuple[str, ...]] = {
     Verb.COMPACT: ("base.write",),
 }
 """Messages of the adapter that an operation needs."""
+SEQUENCED = {"writer.open": "sequence.open", "writer.put": "sequence.put"}
+"""Messages in place of others, where a column orders the rows."""
+ORDERED = {Verb.OPEN, Verb.PUT, Verb.AGAIN, Verb.LATE, Verb.FINISH, Verb.DONE, Verb.FLUSH, Verb.CLOSE, Verb.SCAN}
+ORDERED |= {Verb.MERGE, Verb.COLLECT}
+"""What is done to a table whose rows a column orders."""
 KEYLESS = {Verb.OPEN, Verb.PUT, Verb.FILL, Verb.FLUSH, Verb.CLOSE, Verb.COLLECT, Verb.SNAPSHOT}
 """What is done to a table without keys, too."""
 
@@ -100,7 +117,11 @@ class ForeignLife:
     regions: int = 1
     """More than one: the table has so many buckets of its key, each a region."""
     indexed: bool = False
-    """The table has vectors, and an index of each column."""
+    """The table has vectors, and indexes of each column."""
+    sequenced: bool = False
+    """The table has a column by which its rows are ordered, and late ones are left out."""
+    by_text: bool = False
+    """The table has a text column, and its regions are buckets of that, and of that and the key."""
 
     @property
     def actors(self) -> tuple[str, ...]:
@@ -115,15 +136,20 @@ class ForeignLife:
         """The life without its ``number``-th operation."""
         return replace(self, steps=(*self.steps[:number], *self.steps[number + 1 :]))
 
-    def missing(self, hello: Hello) -> list[str]:
-        """What it needs and an implementation does not answer."""
-        needed = {message for step in self.steps for message in SENT[step.verb]} | {"table.create", "writer.close"}
+    def missing(self, hello: Hello, revision: str = "") -> list[str]:
+        """What it needs and an implementation does not answer, or a revision does not have."""
+        verbs = {step.verb for step in self.steps}
+        verbs |= {Verb.OPEN} if verbs & set(WITH_WRITER) else set()
+        sent = {message for verb in verbs for message in SENT[verb]}
+        needed = {SEQUENCED.get(each, each) if self.sequenced else each for each in sent}
+        needed |= {"table.create", "writer.close"}
         if self.new_region and self.regions == 1 and "writer.open new_region_id" in hello.without:
             needed.add("writer.open new_region_id")
         needed |= {name for name, wanted in self._of_tables().items() if wanted and name in hello.without}
         claimed = {name for name in needed if name in _MESSAGES_OF_LIVES and hello.answers(name)}
         storage = [] if "s3" in hello.capabilities else ["s3"]
-        return sorted(needed - claimed) + storage
+        of_revision = ["buckets of text as in the revisions A and B"] if self.by_text and revision == "R" else []
+        return sorted(needed - claimed) + storage + of_revision
 
     def _of_tables(self) -> dict[str, bool]:
         """What its table needs of the messages that make and open it -> whether it does."""
@@ -139,10 +165,12 @@ class ForeignLife:
         found: dict[str, object] = {"name": self.name, "about": self.about, "steps": written(self.steps)}
         options = {"append_only": self.append_only, "new_region": self.new_region, "memtable_rows": self.memtable_rows}
         options |= {"regions": self.regions if self.regions > 1 else None, "indexed": self.indexed}
+        options |= {"sequenced": self.sequenced, "by_text": self.by_text}
         return found | {name: value for name, value in options.items() if value}
 
 
-_MESSAGES_OF_LIVES = {"table.create", *(message for messages in SENT.values() for message in messages)}
+_MESSAGES_OF_LIVES = {"table.create", *SEQUENCED.values()}
+_MESSAGES_OF_LIVES |= {message for messages in SENT.values() for message in messages}
 
 
 def written(steps: Sequence[LifeStep]) -> str:
@@ -187,6 +215,8 @@ def _life(name: str, table: DataTable) -> ForeignLife:
         memtable_rows=rows,
         regions=table.take("regions", int, default=1),
         indexed=table.take("indexed", bool, default=False),
+        sequenced=table.take("sequenced", bool, default=False),
+        by_text=table.take("by_text", bool, default=False),
     )
     table.close()
     if wrong := _wrong(life):
@@ -227,6 +257,14 @@ def _wrong(life: ForeignLife) -> str:
     verbs = {step.verb for step in life.steps}
     if life.append_only and verbs - KEYLESS:
         return f"an append-only table has no keys for {', '.join(sorted(verbs - KEYLESS))}"
+    if life.sequenced and verbs - ORDERED:
+        return f"a table with sequences has no {', '.join(sorted(verbs - ORDERED))} here"
+    if not life.sequenced and verbs & {Verb.LATE, Verb.FINISH}:
+        return "late and finish need a table with sequences: sequenced = true"
+    if life.by_text and life.regions != TEXT_REGIONS:
+        return f"a table with regions by text has {TEXT_REGIONS} of them"
+    if life.sequenced and life.regions > 1:
+        return "a table with sequences has one region here"
     if (most := max(step.region for step in life.steps)) > life.regions:
         return f"there is no region {most}: regions is {life.regions}"
     if life.regions > 1 and life.append_only:

@@ -19,11 +19,13 @@ from ..running.testbed import FOLDER, storage_of
 from . import asking, tables
 from .asking import WrongAnswer
 from .lived import Lived
-from .lives import WRITES, ForeignLife, LifeStep, Verb
+from .lives import WITH_WRITER, ForeignLife, LifeStep, Verb
 from .starting import LIMITS, Start, configured, leave, limits_of
+from .tasks import TaskMarks
 
 OLDER = 50
-"""What the value of a row is ahead of its write's number, where the same put has the row once more behind it."""
+"""What the value of a row is ahead of its write's number, where the same put has the row once more behind it, and in
+the first put of a group."""
 
 
 @dataclass(slots=True)
@@ -36,6 +38,8 @@ class _Actor:
     """Region -> its writer."""
     keys: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Region -> keys of its last put there."""
+    stored: set[int] = field(default_factory=set)
+    """Regions where its last put was acknowledged, in a table with sequences."""
     gone: str = ""
     """How it ended, if it did."""
 
@@ -68,6 +72,9 @@ class LifeRun:
     owners: dict[int, str] = field(default_factory=dict)
     """Region -> the actor that opened it last."""
     fenced: set[str] = field(default_factory=set)
+    older: set[str] = field(default_factory=set)
+    """Values that a newer row in the same put replaced."""
+    tasks: TaskMarks = field(default_factory=TaskMarks)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -85,7 +92,7 @@ class LifeRun:
         if actor.gone or actor.name in self.killed:
             return
         region = operation.region
-        if operation.verb in (*WRITES, Verb.FLUSH) and region not in actor.handles:
+        if operation.verb in WITH_WRITER and region not in actor.handles:
             self._tried(actor, LifeStep(actor.name, Verb.OPEN, region), number)
             if region not in actor.handles:
                 return
@@ -104,10 +111,8 @@ class LifeRun:
             self._tell(f"{operation}: done")
         except AdapterError as error:
             self._tell(f"{operation}: {error}")
-            if error.kind == "corrupt":
-                words = f"{operation.verb} takes what is stored for damaged"
-                self.wrong_answers.append(WrongAnswer(words=words, detail=f"{words}: {error}", clauses=()))
-            if operation.verb in (*WRITES, Verb.FLUSH) and operation.region in actor.handles:
+            self.wrong_answers += asking.not_due(operation.verb, error)
+            if operation.verb in WITH_WRITER and operation.region in actor.handles:
                 self._tried(actor, LifeStep(actor.name, Verb.CLOSE, operation.region), number)
         except AdapterTimeout:
             actor.gone = f"hang at {operation.verb}"
@@ -142,6 +147,13 @@ class LifeRun:
                 self._scan(actor, table, number)
             case Verb.ASK:
                 self._ask(actor, table)
+            case Verb.FINISH:
+                self.tasks.finish(actor.process.call, actor.handles[region], number)
+            case Verb.DONE:
+                for region_id in [*self.region_ids.values()][:1]:
+                    self.wrong_answers += self.tasks.asked(actor.process.call, table, region_id)
+            case Verb.LATE:
+                self._late(actor, region, number)
             case Verb.MERGE:
                 actor.process.call("merge.run", {"table": table})
             case Verb.INDEX:
@@ -163,7 +175,10 @@ class LifeRun:
         if self.life.regions == 1:  # any other is opened by its value, as by a writer that knows of no region
             known = self.region_ids.get(region)
             asked |= {"new_region_id": tables.REGION} if known is None else {"region_id": known}
-        opened = process.call("writer.open", asked | limits_of(self.life.memtable_rows))
+        if self.life.sequenced:
+            opened = process.call("sequence.open", asked | {"sequence_by": tables.SEQUENCE})
+        else:
+            opened = process.call("writer.open", asked | limits_of(self.life.memtable_rows))
         first = self.region_ids.setdefault(region, opened["region_id"])
         if first != opened["region_id"]:
             words = "an open by the value of a region got another region"
@@ -197,7 +212,22 @@ class LifeRun:
             return
         sent = tables.sent(life, keys, f"w{number}")
         found = tables.written(sent)
+        if life.sequenced:
+            actor.stored.discard(region)
+            put = self._noted(actor, number, found, "sequence.put", {"writer": actor.handles[region], "rows": sent})
+            actor.stored.add(region)
+            self.wrong_answers += asking.counted_late(put, 0)
+            return
+        if verb is Verb.GROUP:
+            first = tables.sent(life, tables.new_keys(life, number, 4, region)[2:], f"w{number + OLDER}")
+            before = tables.written(first)
+            self._begun(actor, f"w{number + OLDER}", before)
+            actor.process.call("writer.put", {**handle, "rows": first, "durable": False})
+            self._noted(actor, number, found, "writer.put", handle | {"rows": sent})
+            self._acknowledged(actor, f"w{number + OLDER}", before)
+            return
         if verb is Verb.TWICE:
+            self.older.add(f"w{number + OLDER}")
             older = tables.sent(life, keys, f"w{number + OLDER}")
             sent = {**sent, "rows": [*older["rows"], *sent["rows"]]}
         self._noted(actor, number, found, "writer.put", handle | {"rows": sent})
@@ -217,23 +247,38 @@ class LifeRun:
         self._noted(actor, number, found, "base.write", message)
         self.flushed.add(f"w{number}")
 
-    def _noted(self, actor: _Actor, number: int, found: Rows, message: str, sent: Json) -> None:
-        """Send a write, and note when it was called and what came of it."""
-        name = f"w{number}"
+    def _late(self, actor: _Actor, region: int, number: int) -> None:
+        """A put of rows that are older than those of the last put, if that was acknowledged: it changes nothing."""
+        if region in actor.stored:
+            keys = actor.keys[region]
+            sent = tables.sent(self.life, keys, f"w{number}", tables.LATE)
+            put = actor.process.call("sequence.put", {"writer": actor.handles[region], "rows": sent})
+            self.wrong_answers += asking.counted_late(put, len(keys))
+
+    def _begun(self, actor: _Actor, name: str, found: Rows) -> None:
         with self._lock:
             self.begun[name] = len(self.gate.prefixes) - 1
             self.history = self.history.begun(name, found, process=actor.name)
+
+    def _acknowledged(self, actor: _Actor, name: str, found: Rows, *, in_wal: bool = True) -> None:
+        self.gate.acknowledge(actor.name, name)
+        with self._lock:
+            self.history = self.history.ended(name, "ok")
+            if in_wal:
+                self.acknowledged.append(RowsTold(actor.name, tables.told(found), self.gate.log[-1].order))
+
+    def _noted(self, actor: _Actor, number: int, found: Rows, message: str, sent: Json) -> Json:
+        """Send a write, and note when it was called and what came of it."""
+        name = f"w{number}"
+        self._begun(actor, name, found)
         try:
-            actor.process.call(message, sent)
+            answer = actor.process.call(message, sent)
         except AdapterError as error:
             with self._lock:
                 self.history = self.history.ended(name, "failed" if error.kind == "invalid_argument" else "unknown")
             raise
-        self.gate.acknowledge(actor.name, name)
-        with self._lock:
-            self.history = self.history.ended(name, "ok")
-            if message != "base.write":  # no WAL has these rows
-                self.acknowledged.append(RowsTold(actor.name, tables.told(found), self.gate.log[-1].order))
+        self._acknowledged(actor, name, found, in_wal=message != "base.write")
+        return answer
 
     def _scan(self, actor: _Actor, table: str, number: int) -> None:
         own = self._memory(actor)
@@ -264,7 +309,7 @@ class LifeRun:
             return actor.process.call(message, {"reader": reader, **params})
 
         keys = {key for (key,), _ in rows}
-        values = {row["v"] for _, row in rows if row is not None}
+        values = {row["v"] for _, row in rows if row is not None} | self.older
         found = asking.asked(call, self.hello, self.life, keys, values, own, exact=self.revision != "R")
         with self._lock:
             self.wrong_answers += found

@@ -29,7 +29,7 @@ class Start:
 
 def table_of(life: ForeignLife) -> tuple[object, ...]:
     """What lives that begin with the same table have in common."""
-    return life.append_only, life.new_region, life.regions, life.indexed
+    return life.append_only, life.new_region, life.regions, life.indexed, life.sequenced, life.by_text
 
 
 def started(harness: Harness, revision: str, life: ForeignLife) -> Start:

@@ -18,25 +18,35 @@ KEY = ("id",)
 _ID: Json = {"name": "id", "type": "int64", "nullable": False}
 _V: Json = {"name": "v", "type": "utf8", "nullable": True}
 _VECTOR: Json = {"name": "vec", "type": "float32[2]", "nullable": True}
+_SEQ: Json = {"name": "seq", "type": "int64", "nullable": False}
+_TENANT: Json = {"name": "tenant", "type": "utf8", "nullable": False}
+SEQUENCE = "seq"
+"""The column that orders rows."""
+LATE = 1
+"""Sequence of late rows: behind those that the table begins with, and before those of any put."""
 INDEXES: list[Json] = [
     {"name": "by_id", "column": "id", "kind": "btree"},
     {"name": "by_v", "column": "v", "kind": "text"},
+    {"name": "by_value", "column": "v", "kind": "btree"},
     {"name": "by_vec", "column": "vec", "kind": "vector"},
 ]
 """Of a table with indexes."""
-BUCKETS = "bucket"
-"""Region field of a table with several regions."""
+BUCKETS, BOTH = "bucket", "both"
+"""Region fields of a table with several regions; the second one where they are by text, and by text and key."""
 REGION = "0a0b0c0d-0000-4000-8000-000000000001"
 """Of a region that a life makes itself."""
 FIRST_KEY = 100_000
 """Of the rows that a table begins with."""
+FIRST_VALUE = "base"
+"""Value of these rows."""
 FIRST, FIRST_INDEXED = 2, 8
 """How many they are, in a plain table and in one with indexes."""
 
 
 def columns(life: ForeignLife) -> list[Json]:
     """The columns of its table."""
-    return [_ID, _V, _VECTOR] if life.indexed else [_ID, _V]
+    more = ((life.indexed, _VECTOR), (life.sequenced, _SEQ), (life.by_text, _TENANT))
+    return [_ID, _V, *(column for has, column in more if has)]
 
 
 def first_keys(life: ForeignLife, region: int = 0) -> tuple[int, ...]:
@@ -54,32 +64,67 @@ def _of_region(life: ForeignLife, keys: Iterable[int], region: int) -> list[int]
     found = list(keys)
     if life.regions == 1:
         return found
-    buckets = hashing.bucket(hashing.murmur3(pa.array(found, pa.int64())), life.regions).to_pylist()
-    return [key for key, bucket in zip(found, buckets, strict=True) if bucket == region - 1]
+    ids = pa.array(found, pa.int64())
+    if not life.by_text:
+        buckets = hashing.bucket(hashing.murmur3(ids), life.regions).to_pylist()
+        return [key for key, bucket in zip(found, buckets, strict=True) if bucket == region - 1]
+    texts = pa.array(map(tenant, found), pa.string())
+    hashes = hashing.murmur3(texts), hashing.murmur3_multi([texts, ids])
+    values = zip(*(hashing.bucket(each, life.regions).to_pylist() for each in hashes), strict=True)
+    return [key for key, value in zip(found, values, strict=True) if value == (region - 1, region - 1)]
+
+
+def tenant(key: int) -> str:
+    """The text of the row of a key."""
+    return f"of tenant {key % 7}"  # of a length that is no whole number of words
+
+
+def key_of(life: ForeignLife) -> tuple[str, ...]:
+    """Columns of the primary key; none in an append-only table."""
+    if life.append_only:
+        return ()
+    return ("tenant", *KEY) if life.by_text else KEY
 
 
 def of_region(life: ForeignLife, region: int) -> Json:
     """What `writer.open` is told of a region of a table with several, and nothing in another table."""
-    return {"values": {BUCKETS: cells.cell("int32", region - 1)}} if life.regions > 1 else {}
+    fields = [BUCKETS, BOTH] if life.by_text else [BUCKETS]
+    return {"values": dict.fromkeys(fields, cells.cell("int32", region - 1))} if life.regions > 1 else {}
 
 
 def made(life: ForeignLife) -> Json:
     """What `table.create` is told of it, without its place."""
-    field: Json = {"field_id": BUCKETS, "source_columns": ["id"], "transform": "bucket"}
-    found: Json = {"rows": sent(life, first_keys(life), "base"), "primary_key": list(KEY)}
-    found |= {"region_fields": [field | {"parameters": {"num_buckets": str(life.regions)}}]} if life.regions > 1 else {}
+    found: Json = {"rows": sent(life, first_keys(life), FIRST_VALUE), "primary_key": list(key_of(life) or KEY)}
+    sources = {BUCKETS: ["tenant"], BOTH: ["tenant", "id"]} if life.by_text else {BUCKETS: ["id"]}
+    fields = [
+        {
+            "field_id": name,
+            "source_columns": columns,
+            "transform": "multi_bucket" if name == BOTH else "bucket",
+            "parameters": {"num_buckets": str(life.regions)},
+        }
+        for name, columns in sources.items()
+    ]
+    found |= {"region_fields": fields} if life.regions > 1 else {}
     return found | ({"indexes": INDEXES} if life.indexed else {})
 
 
-def sent(life: ForeignLife, keys: Sequence[int], value: str) -> Json:
-    """Rows with these keys and this value, for a message."""
-    plain = [(key, value, place(key, value))[: len(columns(life))] for key in keys]
-    return rows(columns(life), plain)
+def sent(life: ForeignLife, keys: Sequence[int], value: str, sequence: int | None = None) -> Json:
+    """Rows with these keys and this value, for a message; ``sequence``: another one than that of the value."""
+    found = columns(life)
+    order = sequence if sequence is not None else (number_of(value) + 1) * 10 if value != FIRST_VALUE else 0
+    plain = [{"id": key, "v": value, "vec": place(key, value), SEQUENCE: order, "tenant": tenant(key)} for key in keys]
+    return rows(found, [tuple(row[column["name"]] for column in found) for row in plain])
+
+
+def number_of(value: str) -> int:
+    """The number of the write that has a value; 0 for the rows that a table begins with."""
+    return int(value.removeprefix("w")) if value.startswith("w") else 0
 
 
 def place(key: int, value: str) -> list[float]:
     """The vector of a row: no two versions of rows are as far from the origin, and newer ones are nearer or farther."""
-    number = int(value.removeprefix("w")) if value.startswith("w") else 0
+    number = number_of(value)
     return [(key * 11 + number * 37) % 101 + number / 64 + key % 16 / 1024, 0.0]
 
 

@@ -17,7 +17,7 @@ from .session import Session
 
 LIVES = "lives.toml"
 TITLE = "Short lives under every fault, crash and order of requests that the time allows"
-UNCITED = {"crash": Verdict.CRASH, "hang": Verdict.HANG}
+UNCITED = {"crash": Verdict.CRASH, "hang": Verdict.HANG, "error": Verdict.REFUSED}
 """Verdict for a finding that no clause is about, by its oracle."""
 
 

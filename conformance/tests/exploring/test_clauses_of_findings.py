@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from memwal_conformance.adapters.harness import REFERENCE, Harness
 from memwal_conformance.adapters.process import AdapterProcess
-from memwal_conformance.exploring import findings, judging, lives, living, starting
+from memwal_conformance.exploring import findings, judging, lives, living, plans, starting
 from memwal_conformance.exploring.judging import Recoverer, Symptom, of_run
 from memwal_conformance.exploring.lives import ForeignLife
 from memwal_conformance.protocol import AdapterError
@@ -65,7 +66,7 @@ def test_an_error_that_tells_of_damage_where_nothing_is_damaged_is_wrong_and_oth
         seen.append(
             [(each.oracle, each.words) for each in of_run(living.live(harness, "B", SHORT, start), harness.hello())]
         )
-    assert seen == [[("answer", "put takes what is stored for damaged")], []]
+    assert seen == [[("error", "put ends in an error that is not due there: corrupt")], []]
 
 
 def test_rows_that_are_in_two_entries_are_told_by_the_clause_of_the_entry(harness: Harness) -> None:
@@ -82,7 +83,7 @@ def test_rows_that_are_in_two_entries_are_told_by_the_clause_of_the_entry(harnes
 
 
 def symptom(oracle_: str, *clauses: str) -> Symptom:
-    return Symptom(oracle=oracle_, words=oracle_, detail="", clauses=clauses, order=1)
+    return Symptom(oracle=oracle_, words=oracle_, detail="it is", clauses=clauses, order=1)
 
 
 def test_what_no_clause_speaks_of_cites_what_is_stored_before_what_cannot_be_recovered() -> None:
@@ -90,3 +91,14 @@ def test_what_no_clause_speaks_of_cites_what_is_stored_before_what_cannot_be_rec
     assert findings._cause(shown) == ["WAL-006"]
     assert findings._cause(shown[:2]) == ["FENCE-016"]
     assert judging._by_appended("a row is there twice") == ()
+
+
+def test_what_the_texts_leave_open_is_observed_and_no_finding() -> None:
+    book = findings.Notebook("x", "1", "B")
+    lived: Any = SimpleNamespace(states=[SimpleNamespace(order=1, index=0)], log=[], life=SHORT, told=[])
+    for note in ("AMB-107", None):
+        shown = dataclasses.replace(symptom("answer", "PLAN-021"), note=note, order=0, words=str(note))
+        book.add([shown], plans.ALONE, lived, cut=False)
+    assert [each.severity for each in book.findings] == ["observed", "critical"]
+    assert [each.words for each in book.errors] == ["None"]
+    assert [each.number for (each,) in findings.matters(book.findings)] == [2, 1]
