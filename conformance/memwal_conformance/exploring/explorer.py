@@ -43,7 +43,7 @@ RANDOM = 50
 END = "end"
 """Behind all work."""
 SMALLER = 0.5
-"""Share of the budget that findings are seen again and made small in; each takes half of what is left of it at most."""
+"""Share of the budget that findings are made small in; each takes half of what is left of it at most."""
 WAIT_S = 0.05
 """Until it is asked again whether there is work."""
 
@@ -331,13 +331,20 @@ class ForeignExploration:
                 job.usual += [known] if plan.undisturbed and known not in job.usual else []
                 return
         head = heading(symptoms)
+
+        def same(life: ForeignLife, plan: Plan, ends: float = self._until) -> ShownRun:
+            shown = self._shown(recoverer, job, start, plan, life, head, ends)
+            return shown if any(each.words == head.words for each in shown.symptoms) else replace(shown, symptoms=[])
+
+        small = same(job.life, plan)
+        if not small.symptoms:
+            self.unconfirmed += 1
+            why = "and its time was over before it was seen again" if small.cut else "and not again"
+            self.say(f"seen once, {why}: {head.detail.splitlines()[0]} ({plan.words})")
+            return
         with self._time_for_one() as ends:
-            small = self._smaller(recoverer, job, start, plan, head, ends)
-            if not small.symptoms:
-                self.unconfirmed += 1
-                why = "and its time was over before it was seen again" if small.cut else "and not again"
-                self.say(f"seen once, {why}: {head.detail.splitlines()[0]} ({plan.words})")
-                return
+            if self.smaller:
+                small = smallest(lambda life, plan: same(life, plan, ends), small, lambda: self.clock() >= ends)
             with self._lock:
                 known = self.notebook.known(small.symptoms, small.plan)
                 if known is not None:
@@ -375,19 +382,6 @@ class ForeignExploration:
         finally:
             with self._lock:
                 self._smaller_s += max(0.0, allowed - (self.clock() - begun))
-
-    def _smaller(
-        self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, head: Symptom, ends: float
-    ) -> ShownRun:
-        """The smallest run that shows the same; without symptoms: nothing showed it again."""
-
-        def same(life: ForeignLife, plan: Plan) -> ShownRun:
-            shown = self._shown(recoverer, job, start, plan, life, head, ends)
-            return shown if any(each.words == head.words for each in shown.symptoms) else replace(shown, symptoms=[])
-
-        if not self.smaller:
-            return same(job.life, plan)
-        return smallest(same, job.life, plan, lambda: self.clock() >= ends)
 
 
 def _nothing_done(lived: Lived) -> str:

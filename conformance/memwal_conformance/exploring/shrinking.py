@@ -30,27 +30,25 @@ class ShownRun:
     """Its time was over before all was run and judged."""
 
 
-def smallest(
-    run: Callable[[ForeignLife, Plan], ShownRun], life: ForeignLife, plan: Plan, over: Callable[[], bool]
-) -> ShownRun:
-    """The run again, then under simpler plans, then without operations, as long as it shows the same and not ``over``.
+def smallest(run: Callable[[ForeignLife, Plan], ShownRun], small: ShownRun, over: Callable[[], bool]) -> ShownRun:
+    """A run under simpler plans, then without operations, as long as it shows the same and not ``over``.
 
-    ``run`` gives no symptoms where it does not show the same; so does this if it did not show it even once.
+    ``run`` gives no symptoms where it does not show the same.
     """
 
     def twice(life: ForeignLife, plan: Plan) -> ShownRun:
         again = run(life, plan)  # one run may show it by luck of timing
         return run(life, plan) if again.symptoms else again
 
-    small, waiting = run(life, plan), list(simpler(plan))
-    while small.symptoms and waiting:
+    life, waiting = small.lived.life, list(simpler(small.plan))
+    while waiting:
         if over():
             return replace(small, cut=True)
         less = twice(life, waiting.pop(0))
         if less.symptoms:
             small, waiting = less, list(simpler(less.plan))
     for number in reversed(range(len(life.steps))):
-        if not small.symptoms or len(small.lived.life.steps) == 1:
+        if len(small.lived.life.steps) == 1:
             break
         if over():
             return replace(small, cut=True)

@@ -380,7 +380,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 LONG = ForeignLife(name="long", about="", steps=lives.steps_of("w put, w scan, w scan, w scan", "long"))
-BUDGET, AT_MOST_LATE = 130, 12
+BUDGET, AT_MOST_LATE = 210, 12
 """Messages of what is under way when the time is over: an operation that opens the region, and one recovery."""
 
 

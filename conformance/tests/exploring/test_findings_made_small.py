@@ -40,12 +40,14 @@ LATE = "a's CREATE of wal/@2 is carried out late, after everything else, and nev
 READ = "a's GET of hint is not carried out, and the connection reset"
 
 
-def small(plan: Plan, shows: Callable[[ForeignLife, Plan], bool], life: ForeignLife = LIFE) -> ShownRun:
+def small(
+    plan: Plan, shows: Callable[[ForeignLife, Plan], bool], life: ForeignLife = LIFE, *, over: bool = False
+) -> ShownRun:
     def run(life: ForeignLife, plan: Plan) -> ShownRun:
         lived: Any = SimpleNamespace(life=life)
         return ShownRun(plan, lived, [HEAD] if shows(life, plan) else [])
 
-    return smallest(run, life, plan, lambda: False)
+    return smallest(run, run(life, plan), lambda: over)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,11 @@ def test_a_plan_with_a_fault_and_two_preemptions_keeps_those_that_it_needs() -> 
     assert (len(needed.rules), needed.rules[0].do, needed.switches) == (1, Do.FAIL, {3: "b"})
     assert needed.hit == "wal CREATE, order"
     assert small(both, lambda _, plan: plan == both).plan == both
-    assert not small(both, lambda *_: False).symptoms
+
+
+def test_what_was_seen_again_is_told_as_it_was_seen_where_no_time_is_left_to_make_it_small() -> None:
+    found = small(fault(LATE), lambda *_: True, over=True)
+    assert (found.plan.words, found.lived.life, found.cut, found.symptoms) == (LATE, LIFE, True, [HEAD])
 
 
 def test_what_does_less_has_fewer_or_simpler_faults_and_no_plan_does_less_than_none() -> None:
