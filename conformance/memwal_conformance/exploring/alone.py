@@ -36,7 +36,7 @@ SETTINGS = {"durable_write": True, "max_wal_flush_interval_ms": 1, "manifest_sca
 MARK = b"lance-schema:unenforced-primary-key"
 FIRST = range(100_000, 100_000 + (8 if FINDING.get("life", {}).get("indexed") else 2))
 """Keys of the rows that the table begins with."""
-WRITES = ("put", "again", "replace", "twice", "delete", "fill")
+WRITES = ("put", "again", "replace", "twice", "group", "delete", "fill")
 
 
 # ---- the life: calls of the package
@@ -86,7 +86,8 @@ class PackageLife:
             made.create_scalar_index("id", "BTREE", name="by_id")
             made.create_scalar_index("v", "INVERTED", name="by_v", stem=False, remove_stop_words=False)
             made.create_index("vec", "IVF_FLAT", name="by_vec", metric="L2", num_partitions=1)
-            made.initialize_mem_wal(maintained_indexes=["by_id", "by_v", "by_vec"])
+            made.create_scalar_index("v", "BTREE", name="by_value")
+            made.initialize_mem_wal(maintained_indexes=["by_id", "by_v", "by_value", "by_vec"])
         else:
             made.initialize_mem_wal()
         if not FINDING["life"].get("new_region"):
@@ -102,9 +103,8 @@ class PackageLife:
         """One step. After an error the actor opens the region anew before its next write."""
         if verb in (*WRITES, "flush") and actor not in self.writers:
             self.told(number, actor, "open")
-        if verb in ("collect", "snapshot") or (verb == "close" and actor not in self.writers):
-            return
-        self.told(number, actor, verb)
+        if verb not in ("collect", "snapshot") and (verb != "close" or actor in self.writers):
+            self.told(number, actor, verb)
 
     def told(self, number: int, actor: str, verb: str) -> None:
         try:
@@ -145,13 +145,17 @@ class PackageLife:
             self.keys[actor] = list(range(100 * number, 100 * number + size))
         keys = self.keys.setdefault(actor, [100 * number])
         schema = self.dataset(actor).schema
+        if verb == "group":
+            first, value = [100 * number + 2, 100 * number + 3], f"w{number + 50}"
+            self.written[number + 50] = [(key, value) for key in first]
+            self.writers[actor].put(self.rows(first, value, schema))
         self.written[number] = [(key, None if verb == "delete" else f"w{number}") for key in keys]
         if verb == "delete":
             self.writers[actor].delete(pa.table({"id": pa.array(keys, pa.int64())}))
         else:
             rows = [self.rows(keys, f"w{n}", schema) for n in ([number + 50] if verb == "twice" else []) + [number]]
             self.writers[actor].put(pa.concat_tables(rows).combine_chunks())
-        self.store.acknowledged.append((len(self.store.states) - 1, number))
+        self.store.acknowledged += [(len(self.store.states) - 1, n) for n in (number, number + 50) if n in self.written]
 
     def base(self, number: int, actor: str, verb: str) -> None:
         keys = [100 * number, 100 * number + 1] if verb == "base" else FIRST[-1:]

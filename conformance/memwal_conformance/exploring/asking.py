@@ -70,6 +70,20 @@ def not_due(verb: Verb, error: AdapterError) -> list[WrongAnswer]:
     return [WrongAnswer(words=words, detail=f"{words}: {error}", clauses=(), oracle="error")]
 
 
+def claimed(opened: Json, region_id: str, epochs: set[str]) -> list[WrongAnswer]:
+    """What is wrong with the answer of a claim of a region, whose earlier ones were told ``epochs``; one is added."""
+    wrong = []
+    if opened["region_id"] != region_id:
+        words = "an open by the value of a region got another region"
+        detail = f"{words}: {opened['region_id']}, not {region_id}"
+        wrong.append(WrongAnswer(words=words, detail=detail, clauses=("REGION-002",)))
+    elif (epoch := opened.get("epoch")) in epochs:
+        words = "two claims of a region have one epoch"
+        wrong.append(WrongAnswer(words=words, detail=f"{words}: {epoch}", clauses=("FENCE-008",)))
+    epochs |= {opened["epoch"]} if "epoch" in opened else set()
+    return wrong
+
+
 def counted_late(put: Json, late: int) -> list[WrongAnswer]:
     """What is wrong with the answer of a put, so many of whose rows are late."""
     if int(put["late"]) == late:

@@ -75,6 +75,8 @@ class LifeRun:
     older: set[str] = field(default_factory=set)
     """Values that a newer row in the same put replaced."""
     tasks: TaskMarks = field(default_factory=TaskMarks)
+    epochs: dict[int, set[str]] = field(default_factory=dict)
+    """Region -> epochs that its claims were told."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -179,11 +181,9 @@ class LifeRun:
             opened = process.call("sequence.open", asked | {"sequence_by": tables.SEQUENCE})
         else:
             opened = process.call("writer.open", asked | limits_of(self.life.memtable_rows))
-        first = self.region_ids.setdefault(region, opened["region_id"])
-        if first != opened["region_id"]:
-            words = "an open by the value of a region got another region"
-            detail = f"{words}: {opened['region_id']}, not {first}"
-            self.wrong_answers.append(WrongAnswer(words=words, detail=detail, clauses=("REGION-002",)))
+        with self._lock:
+            first = self.region_ids.setdefault(region, opened["region_id"])
+            self.wrong_answers += asking.claimed(opened, first, self.epochs.setdefault(region, set()))
         handle: str = opened["writer"]
         return handle
 

@@ -70,8 +70,13 @@ def _of_region(life: ForeignLife, keys: Iterable[int], region: int) -> list[int]
         return [key for key, bucket in zip(found, buckets, strict=True) if bucket == region - 1]
     texts = pa.array(map(tenant, found), pa.string())
     hashes = hashing.murmur3(texts), hashing.murmur3_multi([texts, ids])
-    values = zip(*(hashing.bucket(each, life.regions).to_pylist() for each in hashes), strict=True)
+    values = zip(*(hashing.bucket(each, _buckets(life)).to_pylist() for each in hashes), strict=True)
     return [key for key, value in zip(found, values, strict=True) if value == (region - 1, region - 1)]
+
+
+def _buckets(life: ForeignLife) -> int:
+    """Of each region field. By text there are more than regions: of two buckets, a hash's sign tells nothing."""
+    return life.regions + life.by_text
 
 
 def tenant(key: int) -> str:
@@ -101,7 +106,7 @@ def made(life: ForeignLife) -> Json:
             "field_id": name,
             "source_columns": columns,
             "transform": "multi_bucket" if name == BOTH else "bucket",
-            "parameters": {"num_buckets": str(life.regions)},
+            "parameters": {"num_buckets": str(_buckets(life))},
         }
         for name, columns in sources.items()
     ]

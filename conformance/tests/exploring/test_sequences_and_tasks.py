@@ -57,6 +57,14 @@ def test_rows_that_are_not_late_are_not_to_be_left_out() -> None:
     assert wrong.detail == "rows that are not late are left out: 1 of them, and not 0"
 
 
+def test_no_two_claims_of_a_region_are_told_one_epoch() -> None:
+    epochs: set[str] = set()
+    claims = [{"region_id": "r", "epoch": "2"}, {"region_id": "r"}, {"region_id": "r", "epoch": "3"}]
+    assert [asking.claimed(each, "r", epochs) for each in claims] == [[], [], []]
+    (wrong,) = asking.claimed({"region_id": "r", "epoch": "2"}, "r", epochs)
+    assert (wrong.detail, wrong.clauses) == ("two claims of a region have one epoch: 2", ("FENCE-008",))
+
+
 @pytest.mark.parametrize(
     ("known", "says"),
     [
