@@ -329,7 +329,7 @@ def _check(name: str, told: Mapping[str, Any]) -> None:
 
 
 def _quiet(_said: str) -> None:
-    """There is no listener."""
+    """There is not a listener."""
 
 
 def _say(said: str) -> None:

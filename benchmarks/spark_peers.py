@@ -124,7 +124,7 @@ def compare(chosen: argparse.Namespace, folder: Path) -> dict[str, Any]:
     wanted = chosen.sides.split(",")
     unknown = [side for side in wanted if side not in (*OURS, *PEERS)]
     if unknown:
-        sys.exit(f"no side {unknown}; there are {[*OURS, *PEERS]}")
+        sys.exit(f"no side {unknown}; choose one of {[*OURS, *PEERS]}")
     missing: dict[str, str] = {}
     python = chosen.python or (peer_python(folder, missing) if set(wanted) - set(OURS) else "")
     results = []

@@ -86,11 +86,11 @@ def cell(name: str, value: object) -> Cell:
         return {"t": name, "v": _float_text(float(value))}
     if _VECTOR.fullmatch(name):
         if not isinstance(value, list | tuple) or len(value) != arrow_type(name).list_size:
-            raise CellError(f"{value!r} is no value of type {name}")
+            raise CellError(f"{value!r} is not a value of type {name}")
         return {"t": name, "v": [_float_text(float(each)) for each in value]}
     if isinstance(value, int) and not isinstance(value, bool) and name not in ("null", "bool", "utf8", "binary"):
         return {"t": name, "v": str(value)}
-    raise CellError(f"{value!r} is no value of type {name}")
+    raise CellError(f"{value!r} is not a value of type {name}")
 
 
 def _float_text(value: float) -> str:
@@ -138,7 +138,7 @@ def value(tagged: Mapping[str, Any]) -> object:
             return [_float32(each) for each in text]
         number = int(text)
     except (ValueError, binascii.Error):
-        raise CellError(f"{text!r} is no value of type {name}") from None
+        raise CellError(f"{text!r} is not a value of type {name}") from None
     try:
         pa.scalar(number, _AS_INTEGER.get(name, ARROW[name]))
     except (pa.ArrowInvalid, OverflowError):

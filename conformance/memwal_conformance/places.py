@@ -16,7 +16,7 @@ def _found() -> Path:
     for folder in (here.parent, here / "suite"):
         if (folder / "vectors" / "bless.py").is_file():
             return folder
-    raise InvalidArgument(f"no vectors beside {here}: they come with the project's sources and with its wheel")
+    raise InvalidArgument(f"no vectors beside {here}: reinstall the package, or run this in a checkout of the project")
 
 
 SUITE = _found()

@@ -46,7 +46,7 @@ Json = dict[str, Any]
 
 
 class ProtocolViolation(Exception):
-    """A message that breaks its schema, or bytes that are no message; the text says whose and where."""
+    """A message that breaks its schema, or bytes that are not a message; the text says whose and where."""
 
 
 class AdapterError(Exception):

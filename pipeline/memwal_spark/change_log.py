@@ -50,7 +50,7 @@ class ChangeLog:
         ]
         if len(numbers) > BATCHES_MOST:
             raise InvalidArgument(
-                f"[MEMWAL_BATCHES] column {self.batch} has more than {BATCHES_MOST} values: name a column with fewer"
+                f"[MEMWAL_BATCHES] column {self.batch} has more than {BATCHES_MOST} values: choose another column"
             )
         return [log.where(log[self.batch] == number).drop(self.batch) for number in numbers]
 

@@ -37,7 +37,7 @@ def validate(
     log: Annotated[
         str | None, typer.Option(help="Your own change log: a file or folder of Parquet, JSON lines or CSV.")
     ] = None,
-    key: Annotated[str, typer.Option(help="With --log: columns of the primary key, comma-separated.")] = "",
+    key: Annotated[str, typer.Option(help="With --log: columns of the primary key, separated by commas.")] = "",
     sequence: Annotated[str, typer.Option(help="With --log: column by which the last row of a key wins.")] = "",
     delete: Annotated[
         str | None, typer.Option(help="With --log: column of booleans; true deletes the key (revision R).")
@@ -46,37 +46,43 @@ def validate(
         str | None, typer.Option(help="With --log: column whose values are written by one job after another.")
     ] = None,
     region_by: Annotated[
-        str, typer.Option(help="With --log: key columns whose hash chooses the region; all of the key if absent.")
+        str, typer.Option(help="With --log: key columns whose hash chooses the region. Default: the whole key.")
     ] = "",
     format: Annotated[  # noqa: A002 - as `memwal spark write` calls it
-        str | None, typer.Option(help="With --log: parquet, json or csv, where the ending does not say it.")
+        str | None, typer.Option(help="With --log: parquet, json or csv, if the file's ending does not say it.")
     ] = None,
     preset: Annotated[
         str | None, typer.Option(help="A made-up change log: ycsb-a, ycsb-b, ycsb-f, late or skewed.")
     ] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="With --preset: its events; 1,000,000 if absent.")] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="With --preset: number of its events. Default: 1,000,000.")
+    ] = None,
     revision: Annotated[str, typer.Option(help="Revision of the table: A, B or R.")] = "B",
     regions: Annotated[int, typer.Option(min=1, help="Number of regions, and of Spark tasks that write.")] = 8,
     out: Annotated[Path, typer.Option(help="Folder for the table, the readings and the report.")] = OUT,
-    flights: Annotated[int | None, typer.Option(min=1, help="Take that many flights only, drawn by --seed.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Take 5,000 flights only: a first look, in a minute.")] = False,
-    seed: Annotated[int, typer.Option(help="Makes the log of --preset, draws --flights, and what faults strike.")] = 0,
+    flights: Annotated[int | None, typer.Option(min=1, help="Take only this many flights, drawn by --seed.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Take only 5,000 flights: a first look in a minute.")] = False,
+    seed: Annotated[
+        int, typer.Option(help="Seed for the log of --preset, for --flights, and for what faults strike.")
+    ] = 0,
     writer: Annotated[
         str | None,
         typer.Option(help="Another implementation writes: native, reference, or the command of an adapter."),
     ] = None,
     faults: Annotated[
         str,
-        typer.Option(help="Faults that are planned: none, light, all, or kinds, comma-separated (docs/validate.md)."),
+        typer.Option(help="Faults to plan: none, light, all, or kinds separated by commas (docs/validate.md)."),
     ] = "light",
     fault_seed: Annotated[
-        int | None, typer.Option(help="Draws what the faults strike; the same as --seed if absent.")
+        int | None, typer.Option(help="Seed for what the faults strike. Default: that of --seed.")
     ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option(help="The report.json of an earlier run, which is run again: same log, seeds and faults."),
+        typer.Option(help="Run an earlier run again, from its report.json: same log, seeds and faults."),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Only compare the table of an earlier run.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Only compare the table of an earlier run, without writing.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Write a change log through Spark, and compare every way of reading the table with Spark's own answer.

@@ -180,7 +180,7 @@ class ForeignProcess:
         except ValueError:
             raise ForeignFailed(f"{message}: the reply is not JSON: {line[:120]!r}") from None
         if not isinstance(decoded, dict):
-            raise ForeignFailed(f"{message}: the reply is no object: {line[:120]!r}")
+            raise ForeignFailed(f"{message}: the reply is not an object: {line[:120]!r}")
         return decoded
 
     def _ended(self, message: str) -> ForeignFailed:

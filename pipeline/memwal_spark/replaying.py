@@ -109,9 +109,9 @@ def _report(file: Path) -> dict[str, Any]:
     except OSError as wrong:
         raise InvalidArgument(f"[MEMWAL_REPORT] {file}: {wrong.strerror}") from wrong
     except UnicodeDecodeError as wrong:
-        raise InvalidArgument(f"[MEMWAL_REPORT] {file}: byte {wrong.start} is no UTF-8") from wrong
+        raise InvalidArgument(f"[MEMWAL_REPORT] {file}: byte {wrong.start} is not UTF-8") from wrong
     except json.JSONDecodeError as wrong:
-        raise InvalidArgument(f"[MEMWAL_REPORT] {file}: no JSON at offset {wrong.pos}: {wrong.msg}") from wrong
+        raise InvalidArgument(f"[MEMWAL_REPORT] {file}: not JSON at offset {wrong.pos}: {wrong.msg}") from wrong
     except RecursionError as wrong:
         raise InvalidArgument(f"[MEMWAL_REPORT] {file}: nested too deep") from wrong
     if not isinstance(told, dict):

@@ -11,7 +11,7 @@ import typer
 from memwal_spark.jobs import commands
 
 app = typer.Typer(
-    help="Jobs over a MemWAL table, as Spark runs them.",
+    help="Run jobs over a MemWAL table on Spark.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

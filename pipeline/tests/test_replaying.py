@@ -69,8 +69,8 @@ def invoke(*arguments: str) -> tuple[int, str]:
     ("content", "said"),
     [
         (None, "No such file"),
-        (b"\xff\xfe", "byte 0 is no UTF-8"),
-        (b'{"job": {', "no JSON at offset 9"),
+        (b"\xff\xfe", "byte 0 is not UTF-8"),
+        (b'{"job": {', "not JSON at offset 9"),
         (b"[" * 100_000, "nested too deep"),
         (b"[1]", "a report is an object, not a list"),
         (b'{"verdict": "ok", "job": {}}', "job.format is None, and 1 is known"),

@@ -70,7 +70,7 @@ def test_in_the_users_own_process_no_traceback_is_hidden(monkeypatch: pytest.Mon
         ),
         ({}, "none", "[MEMWAL_NO_TABLE] there is no table at "),
         ({"columns": "id,w"}, "t", "[MEMWAL_SCHEMA] the table has no columns ['w']; it has ['id', 'seq', 'v']"),
-        ({"tag": "x"}, "t", "[MEMWAL_INVALID_ARGUMENT] no tag 'x'; there are none"),
+        ({"tag": "x"}, "t", "[MEMWAL_INVALID_ARGUMENT] there is no tag 'x'; there are none"),
     ],
 )
 def test_a_mistake_of_a_read_is_said_before_any_stack(

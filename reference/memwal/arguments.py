@@ -41,7 +41,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
             kinds.update(_kinds(function))
         for name, value in (*zip(names, args, strict=False), *kwargs.items()):
             if name in kinds and not kinds[name][1](value):
-                raise InvalidArgument(f"{name} is to be {kinds[name][0]}, not {_shown(value)}")
+                raise InvalidArgument(f"{name} must be {kinds[name][0]}, not {_shown(value)}")
         return function(*args, **kwargs)
 
     return held

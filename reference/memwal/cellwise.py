@@ -97,7 +97,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     ends, items = np.cumsum(lengths), _cast(values.flatten(), kind.value_type)
     if pa.types.is_fixed_size_list(kind):
         if (lengths[values.is_valid().to_numpy(zero_copy_only=False)] != kind.list_size).any():
-            raise pa.ArrowInvalid(f"a list has not {kind.list_size} items")
+            raise pa.ArrowInvalid(f"each list must have {kind.list_size} items")
         at = np.repeat(ends - lengths, kind.list_size) + np.tile(np.arange(kind.list_size), len(values))
         under = np.repeat(values.is_null().to_numpy(zero_copy_only=False), kind.list_size)
         items = from_start(items).take(pa.array(at, mask=under))

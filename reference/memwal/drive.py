@@ -42,7 +42,7 @@ LOOK_S = 1.0
 
 
 def _no_listener(event: str, fields: dict[str, object]) -> None:
-    """There is no listener."""
+    """There is not a listener."""
 
 
 def drive(

@@ -50,12 +50,13 @@ def check_name(kind: str, name: str, known: Iterable[str], *, clause: str = "") 
 
     What takes a name calls this, so that a slip never becomes a search for nothing.
     """
-    names = tuple(known)
+    names = tuple(dict.fromkeys(known))
     if name not in names:
         near = get_close_matches(name.lower(), {each.lower(): each for each in names}, 1)
         meant = "".join(f". Did you mean {each!r}?" for each in names if near and each.lower() == near[0])
-        listed = ", ".join(names) if len(names) <= _LISTED_MOST else f"{len(names)} others"
-        raise InvalidArgument(f"no {kind} {name!r}; there are {listed or 'none'}{meant}", clause=clause)
+        few = f"choose one of {', '.join(names)}" if names else "there are none"
+        choice = few if len(names) <= _LISTED_MOST else f"there are {len(names)} others"
+        raise InvalidArgument(f"there is no {kind} {name!r}; {choice}{meant}", clause=clause)
 
 
 _LISTED_MOST = 24

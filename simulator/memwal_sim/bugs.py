@@ -83,7 +83,7 @@ def load(folder: Path | None = None, about: str = "") -> dict[str, Bug]:
             continue
         for bug in [_of_code(path)] if path.suffix == ".py" else _of_data(path):
             if bug.name in found:
-                raise InvalidArgument(f"{path}: there is another planted bug {bug.name!r}")
+                raise InvalidArgument(f"{path}: there is already a planted bug {bug.name!r}: choose another name")
             found[bug.name] = replace(bug, group=path.parent.name)
     return dict(sorted(found.items(), key=lambda item: (item[1].group, item[0])))
 
@@ -92,7 +92,7 @@ def _of_code(path: Path) -> Bug:
     module = ast.parse(path.read_bytes())
     calls = [node.value for node in module.body if isinstance(node, ast.Assign) and _is_named(node.targets[0], "BUG")]
     if not calls or not isinstance(calls[-1], ast.Call) or not _is_named(calls[-1].func, "Bug"):
-        raise InvalidArgument(f"{path} defines no BUG")
+        raise InvalidArgument(f"{path} must define BUG")
     said = {str(each.arg): _said(each.value, path) for each in calls[-1].keywords if each.arg != "replaced"}
     bug = Bug(**said, title=(ast.get_docstring(module) or "").partition("\n")[0], replaced=_Code(path))
     if bug.name != path.stem:
@@ -111,7 +111,7 @@ def _said(value: ast.expr, path: Path) -> Any:
             return frozenset(Fate[each.attr] for each in value.args[0].elts if isinstance(each, ast.Attribute))
         return ast.literal_eval(value)
     except ValueError as error:
-        raise InvalidArgument(f"{path}, line {value.lineno}: {ast.unparse(value)} is no literal") from error
+        raise InvalidArgument(f"{path}, line {value.lineno}: {ast.unparse(value)} is not a literal") from error
 
 
 class _Code(Mapping[str, Callable[..., Any] | property]):
@@ -191,7 +191,7 @@ def readings(bugs: Iterable[Bug]) -> dict[str, object]:
     for bug in bugs:
         for name, value in bug.readings.items():
             if chosen.setdefault(name, value) != value:
-                raise InvalidArgument(f"two planted bugs choose {name} differently")
+                raise InvalidArgument(f"two planted bugs set {name} to different values: name one of them")
     return chosen
 
 
@@ -280,14 +280,14 @@ def owner(target: str) -> tuple[Any, str]:
     module, _, dotted = target.partition(":")
     *outer, name = dotted.split(".")
     if module.partition(".")[0] != _ENGINE:
-        raise InvalidArgument(f"{target} is no part of the engine: a bug of the world around it shows nothing of it")
+        raise InvalidArgument(f"{target} is not a part of the engine: plant bugs in the engine only")
     try:
         place: Any = importlib.import_module(module)
         for part in outer:
             place = getattr(place, part)
         getattr(place, name)
     except (ModuleNotFoundError, AttributeError):
-        raise InvalidArgument(f"the engine has no {target}: a planted bug has to follow it") from None
+        raise InvalidArgument(f"the engine has no {target}: name the function as it is called now") from None
     return place, name
 
 
@@ -300,7 +300,7 @@ def _importers(original: object, name: str) -> list[ModuleType]:
 def _module(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"memwal_planted_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise InvalidArgument(f"{path.name} is no Python module")
+        raise InvalidArgument(f"{path.name} is not a Python module")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -16,4 +16,4 @@ def faults() -> Path:
     for folder in (here.parents[1] / "faults", here / "faults"):
         if (folder / "schema").is_dir():
             return folder
-    raise InvalidArgument(f"no folder of faults beside {here}: it comes with the project's sources")
+    raise InvalidArgument(f"no folder of faults beside {here}: run this in a checkout of the project")

@@ -112,7 +112,7 @@ class Harness:
         hello = process.greet(self.start_s)
         if self._hello is not None and hello != self._hello:
             process.kill()
-            raise ProtocolViolation("the adapter says something else about itself than at its first start")
+            raise ProtocolViolation("the adapter describes itself differently than at its first start")
         return process
 
     def _configure(self, process: AdapterProcess, revision: str) -> None:

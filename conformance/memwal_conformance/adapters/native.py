@@ -159,7 +159,7 @@ def eval_region(_state: NativeState, params: Json) -> Json:
 def table_create(state: NativeState, params: Json) -> Json:
     rows, key = cells.to_table(params["rows"]), params["primary_key"]
     if "region_fields" in params:
-        raise AdapterError("invalid_argument", "the package takes a sharding mode, no list of region fields")
+        raise AdapterError("invalid_argument", "the package takes a sharding mode, not a list of region fields")
     fields = []
     for column in rows.schema:
         marks = {_KEY: b"true"}

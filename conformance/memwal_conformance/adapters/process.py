@@ -285,7 +285,9 @@ class AdapterProcess:
         stderr = self.stderr_tail()
         self.kill()
         if not ended:
-            return AdapterCrash(f"{message} (it closed its output and ran on)", self._process.returncode, stderr)
+            return AdapterCrash(
+                f"{message} (it closed its output, and continued to run)", self._process.returncode, stderr
+            )
         return AdapterCrash(message, self._process.returncode, stderr)
 
     def _ends_within(self, limit_s: float) -> bool:

@@ -52,7 +52,7 @@ def shutdown(_: Params) -> Result:
 def eval_name(params: Params) -> Result:
     number = int(params["number"])  # 64-bit numbers are decimal strings
     if number >= 2**64:
-        raise ErrorReply("invalid_argument", f"{number} is no unsigned 64-bit number")
+        raise ErrorReply("invalid_argument", f"{number} is not an unsigned 64-bit number")
     if params["kind"] == "table_manifest":
         return {"name": f"{2**64 - 1 - number:020d}.manifest"}
     suffix = "binpb" if params["kind"] == "manifest" else SUFFIXES[SETTINGS["revision"]]

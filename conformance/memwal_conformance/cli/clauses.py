@@ -24,7 +24,7 @@ app = typer.Typer(
     help="The clauses of the specification: what each says, what implements it, what tests it.",
     no_args_is_help=True,
 )
-Seeds = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with the texts; their digests are compared.")]
+Seeds = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with the texts, whose digests are compared.")]
 FORMATS = ("md", "html", "json")
 
 
@@ -41,7 +41,7 @@ def clauses(
     """The clauses of the specification: what each says, what implements it, what tests it."""
     if check_now:
         if context.invoked_subcommand is not None:
-            raise typer.BadParameter("--check goes without another command")
+            raise typer.BadParameter("use --check without another command")
         check()
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -59,7 +59,10 @@ def list_(
         str, typer.Option(help="storage-layout, algorithm, invariant, behaviour, performance-intent.")
     ] = "",
     ways: Annotated[
-        int | None, typer.Option(min=0, help="Broken on purpose in so many ways, each of them noticed.")
+        int | None,
+        typer.Option(
+            min=0, help="Only clauses that are broken on purpose in this many ways, each of which is noticed."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -129,7 +132,7 @@ def show(
 @app.command()
 def matrix(
     format_: Annotated[str, typer.Option("--format", help="md, html or json.")] = "md",
-    out: Annotated[Path | None, typer.Option(help="File to write; default is standard output.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write. Default: standard output.")] = None,
 ) -> None:
     """Write the matrix of all clauses: code, tests, cases, planted bugs, status."""
     from ..generated.clause_matrix import clauses_html, clauses_page

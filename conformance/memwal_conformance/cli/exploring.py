@@ -28,14 +28,14 @@ def commands(above: typer.Typer) -> None:
 
 def explore(
     against: Annotated[
-        str, typer.Option(metavar="ADAPTER", help="Command of the adapter; `native` and `reference` are known.")
+        str, typer.Option(metavar="ADAPTER", help="Command of the adapter, or `native` or `reference`.")
     ],
-    life: Annotated[list[str] | None, typer.Argument(help="Lives to run; default is all of them.")] = None,
-    revision: Annotated[str | None, typer.Option(help="Default is the newest that the adapter has.")] = None,
-    seconds: Annotated[float, typer.Option(min=1, help="The budget. Longer finds more.")] = 600.0,
-    preemptions: Annotated[int, typer.Option(min=0, max=4, help="Of one order of requests, at most.")] = 2,
-    drawn: Annotated[int, typer.Option(min=0, help="So many lives more, drawn by Hypothesis from the seed.")] = 0,
-    seed: Annotated[int, typer.Option(help="Of drawn lives and of random orders.")] = 0,
+    life: Annotated[list[str] | None, typer.Argument(help="Lives to run. Default: all.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Default: the newest that the adapter has.")] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="How long to explore. More time finds more.")] = 600.0,
+    preemptions: Annotated[int, typer.Option(min=0, max=4, help="Most interruptions in one order of requests.")] = 2,
+    drawn: Annotated[int, typer.Option(min=0, help="Number of further lives, drawn by Hypothesis from the seed.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of drawn lives and of random orders.")] = 0,
     jobs: Annotated[
         int, typer.Option(min=1, max=64, help="Runs at a time; on spark, places that the lives are dealt to.")
     ] = 2,
@@ -44,18 +44,18 @@ def explore(
     ] = HERE,
     roles_by: Annotated[
         str,
-        typer.Option(help="Player of the jobs that the adapter does not claim: suite, reference or none."),
+        typer.Option(help="What runs the jobs that the adapter does not claim: suite, reference or none."),
     ] = "suite",
-    setting: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the adapter; may be repeated.")] = None,
+    setting: Annotated[list[str] | None, typer.Option(help="Setting of the adapter; repeatable.")] = None,
     native_version: Annotated[
-        str | None, typer.Option(help="With `native`: this version, in an environment of its own.")
+        str | None, typer.Option(help="With `native`: use this version, in an environment of its own.")
     ] = None,
-    enough: Annotated[
-        int | None, typer.Option(min=1, help="End with so many findings. Default: continue after each.")
-    ] = None,
-    limit: Annotated[float, typer.Option(min=1, help="Seconds that a message may take before it is a hang.")] = 15.0,
+    enough: Annotated[int | None, typer.Option(min=1, help="Stop after this many findings. Default: continue.")] = None,
+    limit: Annotated[
+        float, typer.Option(min=1, help="Seconds after which a message without an answer counts as a hang.")
+    ] = 15.0,
     out: Annotated[Path, typer.Option(help="Folder for findings.json, logs and reproductions.")] = Path("out/findings"),
-    lives: Annotated[Path | None, typer.Option(help="A file of lives of your own, as conformance/lives.toml.")] = None,
+    lives: Annotated[Path | None, typer.Option(help="A file with your own lives, like conformance/lives.toml.")] = None,
     list_lives: Annotated[bool, typer.Option("--list", help="List the lives and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print findings.json instead of text.")] = False,
 ) -> None:
@@ -94,12 +94,12 @@ def explore(
         for each, words in found.covered.items():
             typer.echo(f"{each}: {words}")
         for detail in found.lent.values():
-            typer.echo(f"not by {name}, but by the player of a role that it is lent: {detail}")
+            typer.echo(f"not by {name}, but by a job that the suite ran for it: {detail}")
         typer.echo("\n".join(showing.listed(notebook.findings, name)) or "nothing was found")
         observed = len(notebook.findings) - len(notebook.errors)
         typer.echo(
             f"{name} {notebook.version}, revision {notebook.revision}: {found.runs} runs, "
-            f"{len(notebook.errors)} findings, {observed} observed, {found.unconfirmed} seen once only; {out}"
+            f"{len(notebook.errors)} findings, {observed} observed, {found.unconfirmed} seen only once; {out}"
         )
     raise typer.Exit(1 if notebook.errors else 0)
 
@@ -107,13 +107,13 @@ def explore(
 def _settings(given: list[str]) -> dict[str, str]:
     pairs = [each.partition("=") for each in given]
     if wrong := next((name for name, sign, _ in pairs if not name or not sign), None):
-        raise InvalidArgument(f"--setting takes NAME=VALUE, not {wrong!r}")
+        raise InvalidArgument(f"--setting must be NAME=VALUE, not {wrong!r}")
     return {name: value for name, _, value in pairs}
 
 
 @findings_app.command("list")
 def list_(
-    folder: Annotated[Path, typer.Argument(help="Where the exploration wrote.")] = Path("out/findings"),
+    folder: Annotated[Path, typer.Argument(help="Folder that the exploration wrote to.")] = Path("out/findings"),
 ) -> None:
     """List the findings, the most severe first: what happened, the versions and clauses, and what shows it."""
     from ..exploring import findings, showing
@@ -126,7 +126,7 @@ def list_(
 @findings_app.command()
 def show(
     number: Annotated[int, typer.Argument(help="Of the finding.")],
-    folder: Annotated[Path, typer.Argument(help="Where the exploration wrote.")] = Path("out/findings"),
+    folder: Annotated[Path, typer.Argument(help="Folder that the exploration wrote to.")] = Path("out/findings"),
 ) -> None:
     """Show one finding: what is wrong, which text says so, what was asked, the stored bytes, and the requests."""
     from ..exploring import findings, showing
@@ -141,11 +141,11 @@ def show(
 
 @findings_app.command()
 def reproduce(
-    folder: Annotated[Path, typer.Argument(help="Where the exploration wrote.")] = Path("out/findings"),
-    number: Annotated[list[int] | None, typer.Option(help="Of the finding; may be repeated. Default: all.")] = None,
+    folder: Annotated[Path, typer.Argument(help="Folder that the exploration wrote to.")] = Path("out/findings"),
+    number: Annotated[list[int] | None, typer.Option(help="Number of the finding; repeatable. Default: all.")] = None,
     version: Annotated[
         list[str] | None,
-        typer.Option("--native-version", help="Of the package; may be repeated. Default: that of the exploration."),
+        typer.Option("--native-version", help="Version of the package; repeatable. Default: that of the exploration."),
     ] = None,
 ) -> None:
     """Run the files of findings in fresh environments that have the package and nothing of this project.
@@ -161,7 +161,7 @@ def reproduce(
         whole = findings.load(folder)
         chosen = _chosen(whole["findings"], number)
         if whole["implementation"] != reproducing.PACKAGE:
-            raise InvalidArgument(f"files that run alone are made for {reproducing.PACKAGE} only")
+            raise InvalidArgument(f"only findings of {reproducing.PACKAGE} have files that run alone")
         shown: set[int] = set()
         for each in dict.fromkeys(version or [whole["version"]]):
             try:
@@ -181,5 +181,5 @@ def _chosen(found: list[ForeignFinding], numbers: list[int] | None) -> list[Fore
     with_file = {each.number: each for each in found if each.has_file}
     if strange := sorted(set(numbers or ()) - with_file.keys()):
         there = ", ".join(map(str, with_file)) or "none"
-        raise InvalidArgument(f"finding {strange[0]} has no file that runs alone; these have one: {there}")
+        raise InvalidArgument(f"finding {strange[0]} has no file that runs alone; choose one of {there}")
     return [with_file[number] for number in dict.fromkeys(numbers)] if numbers else list(with_file.values())

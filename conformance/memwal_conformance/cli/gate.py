@@ -26,10 +26,14 @@ def commands(app: typer.Typer) -> None:
 
 
 def serve(
-    root: Annotated[Path | None, typer.Option(help="Folder whose files are the objects; it is not changed.")] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes any that is free.")] = 0,
+    root: Annotated[
+        Path | None, typer.Option(help="Folder whose files are the first objects; it is not changed.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0: any free port.")] = 0,
     bucket: Annotated[str, typer.Option(help="Name of the bucket.")] = "memwal",
-    actor: Annotated[list[str] | None, typer.Option(help="Name of an actor; each gets a key. Repeatable.")] = None,
+    actor: Annotated[
+        list[str] | None, typer.Option(help="Name of an actor, which gets a key of its own; repeatable.")
+    ] = None,
     rules: Annotated[Path | None, typer.Option(help="JSON file with a list of faults.")] = None,
     seconds: Annotated[float, typer.Option(min=0.1, max=86400, help="Stop after this time.")] = 3600.0,
     save: Annotated[Path | None, typer.Option(help="Write the objects to this new folder at the end.")] = None,
@@ -63,9 +67,9 @@ def _rules(path: Path | None) -> list[FaultRule]:
     try:
         found = json.loads(path.read_text("utf-8"))
     except ValueError as error:
-        raise typer.BadParameter(f"{path.name} is no JSON: {error}") from error
+        raise typer.BadParameter(f"{path.name} is not JSON: {error}") from error
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise typer.BadParameter(f"{path.name} is no list of faults")
+        raise typer.BadParameter(f"{path.name} is not a list of faults")
     return [FaultRule.from_json(each) for each in found]
 
 

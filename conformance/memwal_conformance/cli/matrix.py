@@ -20,8 +20,8 @@ def commands(app: typer.Typer) -> None:
 def matrix(
     summaries: Annotated[list[Path], typer.Argument(metavar="SUMMARY…", help="summary.json of each run.")],
     format_: Annotated[str, typer.Option("--format", help="md, html or json.")] = "md",
-    every: Annotated[bool, typer.Option("--all", help="With md: also cases in which all runs pass.")] = False,
-    out: Annotated[Path | None, typer.Option(help="File to write; default is standard output.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="With md: also show cases in which all runs pass.")] = False,
+    out: Annotated[Path | None, typer.Option(help="File to write. Default: standard output.")] = None,
 ) -> None:
     """Show several conformance runs side by side: which implementation comes to which verdict in which case."""
     from ..reporting import side_by_side

@@ -23,13 +23,17 @@ ENTERED = Path("out") / "mutate" / "entered"
 
 
 def mutate(
-    seed: Annotated[int, typer.Option(help="Which changes; the same for the same source.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed for the choice of changes.")] = 1,
     count: Annotated[int, typer.Option(min=1, help="How many changes.")] = 200,
-    minutes: Annotated[float, typer.Option(help="Begin no further trial after so long.")] = 600,
+    minutes: Annotated[float, typer.Option(help="Start no further trial after this time.")] = 600,
     module: Annotated[list[str] | None, typer.Option(help="A source file to change; repeatable. Default: all.")] = None,
-    least: Annotated[float, typer.Option(min=0, max=100, help="Per cent of those not explained to be noticed.")] = 95,
+    least: Annotated[
+        float, typer.Option(min=0, max=100, help="Percentage of unexplained changes that must be noticed.")
+    ] = 95,
     budget: Annotated[float, typer.Option(help="Seconds of CPU for the tests of one change.")] = 60.0,
-    state: Annotated[Path | None, typer.Option(help="Keeps what was seen. Default: out/mutate/seed-N.json.")] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="File with the results so far. Default: out/mutate/seed-N.json.")
+    ] = None,
     jobs: Jobs = 1,
     on: On = HERE,
     as_json: Json = False,

@@ -32,14 +32,16 @@ def group() -> None:
 @app.command()
 def watch(
     version: Annotated[
-        list[str] | None, typer.Option(help="A version in place of the newest release; may be repeated.")
+        list[str] | None, typer.Option(help="A version instead of the newest release; repeatable.")
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="How often the suite runs; runs that disagree settle nothing.")] = 2,
+    runs: Annotated[
+        int, typer.Option(min=1, help="How often to run the suite; cases on which the runs disagree are left out.")
+    ] = 2,
     setting: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=VALUE for the adapter; may be repeated; default is what the record was made with."),
+        typer.Option(help="Setting of the adapter; repeatable. Default: those of the record."),
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Folder for the reports; default is a temporary one.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Folder for the reports. Default: a temporary one.")] = None,
     jobs: Jobs = 1,
     on: On = HERE,
 ) -> None:

@@ -33,7 +33,7 @@ def list_(
     severity: Annotated[str, typer.Option(help="critical, major or minor.")] = "",
     section: Annotated[str, typer.Option(help="Words of a text or section, as in 'revision B' or 'WAL Entry'.")] = "",
     by_section: Annotated[
-        bool, typer.Option("--by-section", help="In the order of the texts, under each section.")
+        bool, typer.Option("--by-section", help="List by section, in the order of the texts.")
     ] = False,
     as_json: Json = False,
 ) -> None:

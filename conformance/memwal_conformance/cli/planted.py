@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from ..proving.planted import Planted
 
 app = typer.Typer(
-    help="What is wrong on purpose: readings, bugs, adapters, invalid vectors, mutants; and who notices.",
+    help="What is wrong on purpose (readings, bugs, adapters, invalid vectors, mutants), and what notices it.",
     no_args_is_help=True,
 )
-Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Planted things; default is all.")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Names of planted things. Default: all.")]
 Kind = Annotated[
     list[str] | None, typer.Option(help="Of this kind only: reading, bug, adapter, vector, mutant. Repeatable.")
 ]
-Group = Annotated[list[str] | None, typer.Option(help="What breaks clauses of this group only; repeatable.")]
-Clause = Annotated[list[str] | None, typer.Option(help="What breaks this clause or note only; repeatable.")]
-Again = Annotated[bool, typer.Option("--again", help="Also those whose death is known and not stale.")]
+Group = Annotated[list[str] | None, typer.Option(help="Only what breaks clauses of this group; repeatable.")]
+Clause = Annotated[list[str] | None, typer.Option(help="Only what breaks this clause or note; repeatable.")]
+Again = Annotated[bool, typer.Option("--again", help="Also those whose recorded death is not stale.")]
 
 
 def commands(parent: typer.Typer) -> None:
@@ -129,9 +129,9 @@ def kill(
 
 @app.command()
 def draw(
-    seed: Annotated[str, typer.Option(help="Another text draws others.")] = "0",
+    seed: Annotated[str, typer.Option(help="Seed: another text draws other things.")] = "0",
     count: Annotated[int, typer.Option(min=1, help="How many.")] = 3,
-    kind: Annotated[str, typer.Option(help="bug, or mutant: a changed source of the engine.")] = "bug",
+    kind: Annotated[str, typer.Option(help="bug, or mutant (a changed source of the engine).")] = "bug",
 ) -> None:
     """Draw bugs or mutants of the engine by lot, ask every case that is not at the gate, and only then name them.
 
@@ -210,7 +210,9 @@ def _chosen(
         and (not areas or not areas.isdisjoint(id_.partition("-")[0] for id_ in each.clauses))
     ]
     if not found:
-        raise InvalidArgument(f"nothing is planted for that{'' if known else ': it comes with the sources'}")
+        raise InvalidArgument(
+            f"nothing is planted for that{'' if known else ': run this in a checkout of the project'}"
+        )
     return found
 
 

@@ -67,8 +67,8 @@ def _revisions(harness: Harness, wanted: str | None) -> list[str]:
 
 @app.command()
 def check(
-    against: Annotated[Path | None, typer.Option(help="Folder of vectors; default is that of the suite.")] = None,
-    adapter: Annotated[str | None, typer.Option(help="Hold this adapter against the vectors.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Folder of vectors. Default: those of the suite.")] = None,
+    adapter: Annotated[str | None, typer.Option(help="Check this adapter with the vectors.")] = None,
     revision: Annotated[str | None, typer.Option(help="Only these revisions, such as B or 0,A.")] = None,
 ) -> None:
     """Derive all vectors again and compare; with --adapter, ask the adapter instead. Exit 1 if anything differs."""
@@ -144,13 +144,13 @@ def fill_command(
     _empty(folder)
     with running(adapter) as harness:
         right, wrong, unanswered = _told(fill(folder, harness, _revisions(harness, revision)))
-    typer.echo(f"{right} written and in order, {wrong} at fault, {unanswered} not claimed")
+    typer.echo(f"{right} correct, {wrong} wrong, {unanswered} not claimed")
     raise typer.Exit(FAILED if wrong else 0)
 
 
 def _empty(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        typer.echo(f"error: {folder} is there and not empty", err=True)
+        typer.echo(f"error: {folder} is not empty: choose another folder", err=True)
         raise typer.Exit(USAGE)
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -158,9 +158,9 @@ def _empty(folder: Path) -> None:
 @app.command()
 def matrix(
     implementation: Annotated[
-        list[str] | None, typer.Argument(help="NAME=COMMAND, `reference` or `native`; default is these two.")
+        list[str] | None, typer.Argument(help="NAME=COMMAND, `reference` or `native`. Default: these two.")
     ] = None,
-    keep: Annotated[Path | None, typer.Option(help="Keep what each implementation wrote in this new folder.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep what each implementation wrote, in this new folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the grid as JSON.")] = False,
 ) -> None:
     """What each implementation writes is read by every one of them: producers x consumers. Exit 1 for a fault."""

@@ -287,7 +287,7 @@ def load(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InvalidArgument(f"{file} has no findings: {error}") from error
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
-        raise InvalidArgument(f"{file} is no findings.json of format {FORMAT}")
+        raise InvalidArgument(f"{file} is not a findings.json of format {FORMAT}")
     whole["findings"] = [ForeignFinding(**each) for each in whole["findings"]]
     return whole
 

@@ -186,7 +186,7 @@ def steps_of(text: str, where: str) -> tuple[LifeStep, ...]:
         region = region or "1"
         if not actor.isidentifier() or not verb or any(more) or region not in "123456789":
             examples = "write an actor and what it does, such as 'w put', and the region if there are several"
-            raise InvalidArgument(f"{where}: {each!r} is no operation: {examples}")
+            raise InvalidArgument(f"{where}: {each!r} is not an operation: {examples}")
         try:
             check_name("operation", verb, list(Verb))
         except InvalidArgument as error:
@@ -230,7 +230,7 @@ def drawn(count: int, seed: int) -> tuple[ForeignLife, ...]:
         import hypothesis
         from hypothesis import strategies as some
     except ImportError as error:
-        raise InvalidArgument("lives are drawn by Hypothesis: pip install 'memwal[machines]'") from error
+        raise InvalidArgument("drawing lives needs Hypothesis: pip install 'memwal[machines]'") from error
     verbs = some.sampled_from([Verb.PUT, Verb.AGAIN, Verb.FLUSH, Verb.CLOSE, Verb.OPEN, Verb.FILL, Verb.SCAN])
     actors = some.sampled_from(["a", "a", "b"])
     found: list[ForeignLife] = []

@@ -167,7 +167,7 @@ def _decoded(text: str) -> str:
     try:
         return unquote(text, errors="strict") if "%" in text else text
     except UnicodeDecodeError:
-        raise Refusal("InvalidURI", "a name is no UTF-8") from None
+        raise Refusal("InvalidURI", "a name is not UTF-8") from None
 
 
 @lru_cache(maxsize=1 << 16)
@@ -224,7 +224,7 @@ def _listing(query: Mapping[str, str]) -> S3Call:
         try:
             after = base64.b64decode(token.encode(), b"-_", validate=True).decode()
         except (binascii.Error, ValueError):
-            raise Refusal("InvalidArgument", "the continuation token is none of this gate") from None
+            raise Refusal("InvalidArgument", "the continuation token is not from this gate") from None
     elif "continuation-token" in query:
         raise Refusal("InvalidArgument", "the continuation token is empty")
     else:
@@ -261,7 +261,7 @@ def _xml(body: bytes, root: str) -> ElementTree.Element:
     try:
         found = ElementTree.fromstring(body)  # noqa: S314 - without declarations there are no entities
     except (ElementTree.ParseError, ValueError):
-        raise Refusal("MalformedXML", "the body is no XML") from None
+        raise Refusal("MalformedXML", "the body is not XML") from None
     if found.tag.rpartition("}")[2] != root:
         raise Refusal("MalformedXML", f"the document is no {root}")
     return found

@@ -14,11 +14,11 @@ from .limits import GateLimits
 def loaded(root: Path, limits: GateLimits | None = None) -> Contents:
     """Every file below ``root`` as an object of its relative name; links are not followed.
 
-    Raises `InvalidArgument` if ``root`` is no folder, or holds more than a gate with ``limits`` takes.
+    Raises `InvalidArgument` if ``root`` is not a folder, or holds more than a gate with ``limits`` takes.
     """
     bounds = limits or GateLimits()
     if not root.is_dir():
-        raise InvalidArgument(f"{root} is no folder")
+        raise InvalidArgument(f"{root} is not a folder")
     objects: dict[str, bytes] = {}
     size = 0
     for path in sorted(root.rglob("*")):

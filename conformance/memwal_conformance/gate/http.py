@@ -90,7 +90,7 @@ def _body_bytes(method: str, headers: dict[str, str], limits: GateLimits) -> int
             raise Refusal("MissingContentLength", "declare a Content-Length")
         return 0
     if not declared.isascii() or not declared.isdigit() or len(declared) > 15:
-        raise Refusal("InvalidRequest", "Content-Length is no number")
+        raise Refusal("InvalidRequest", "Content-Length is not a number")
     if int(declared) > limits.object_bytes + limits.head_bytes:
         raise Refusal("EntityTooLarge", f"this gate takes objects of {limits.object_bytes} bytes at most")
     return int(declared)

@@ -69,7 +69,7 @@ def verify(
     known = keys.get(claim.access_key)
     if known is None:
         if _OF_SOME_GATE.fullmatch(claim.access_key):
-            raise OfAnotherGate("InvalidAccessKeyId", "another gate made this access key")
+            raise OfAnotherGate("InvalidAccessKeyId", "this access key is from another gate")
         raise Refusal("InvalidAccessKeyId", "no actor of this gate has this access key")
     if claim.region != known.region:
         raise Refusal("AuthorizationHeaderMalformed", f"the region is {known.region}, not {claim.region}")

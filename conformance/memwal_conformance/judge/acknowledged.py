@@ -52,7 +52,7 @@ def _load(file: Path) -> Acknowledged:
                 except (StopIteration, pa.ArrowInvalid, OSError):
                     cut = True
     except (pa.ArrowException, OSError) as error:
-        raise DamagedBytes(f"{file.name} is no Arrow stream: {error}") from error
+        raise DamagedBytes(f"{file.name} is not an Arrow stream: {error}") from error
     told: Mapping[bytes, bytes] = schema.metadata or {}
     if not {REGION, EPOCH, ORDER} <= set(told) or not told[EPOCH].isdigit():
         raise DamagedBytes(f"{file.name} does not say of which region and epoch it is, and what orders its rows")

@@ -72,6 +72,6 @@ def _array(message: WireMessage | None) -> list[int]:
         base = found.uint(1) if size < 8 else 0
         data = found.blob(2) or b""
         if len(data) % size:
-            raise DamagedBytes(f"{len(data)} bytes are no whole number of {size}-byte values")
+            raise DamagedBytes(f"{len(data)} bytes are not a whole number of {size}-byte values")
         return [base + int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
     return []

@@ -81,7 +81,7 @@ def objects_decode(store: JudgedStore) -> Seen:
 
 def region_folders(store: JudgedStore) -> Seen:
     """Region folders are named by version 4 UUIDs and hold manifest/, wal/ and generation folders only."""
-    yield from (breach(f"_mem_wal/{name} is no region id", "GEN-019") for name in store.strangers)
+    yield from (breach(f"_mem_wal/{name} is not a region id", "GEN-019") for name in store.strangers)
     for region in store.regions.values():
         other = uuid.UUID(region.region_id).version != 4
         yield breach(f"{region.region_id} is no version 4 UUID", "REGION-006") if other else None

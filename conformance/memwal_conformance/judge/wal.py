@@ -130,7 +130,7 @@ def lance_table(data: bytes) -> pa.Table:
         except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
             raise DamagedBytes(f"not a readable Lance file: {str(error).splitlines()[0]}") from error
         except BaseException as error:
-            # The native reader panics on some damaged files; its panic type is no Exception.
+            # The native reader panics on some damaged files; its panic type is not an Exception.
             if type(error).__name__ != "PanicException":
                 raise
             raise DamagedBytes("not a readable Lance file: the native reader panicked") from error

@@ -29,7 +29,7 @@ def newest() -> str:
         raise InvalidArgument(f"pip cannot be asked for releases of {PACKAGE}: {error}") from error
     found = re.match(rf"{PACKAGE} \(([^)]+)\)", done.stdout)
     if found is None:
-        raise InvalidArgument(f"pip names no release of {PACKAGE}: {done.stderr.strip() or done.stdout.strip()}")
+        raise InvalidArgument(f"pip knows no release of {PACKAGE}: {done.stderr.strip() or done.stdout.strip()}")
     return found[1]
 
 

@@ -211,10 +211,10 @@ def faults(known: Sequence[ClauseCoverage], names: Mapping[str, Iterable[str]]) 
 def differing(folder: Path, pinned: Sequence[Text] | None = None) -> list[str]:
     """Which of the pinned texts ``folder`` does not hold with their digest, and which sections are not in their line.
 
-    Other files in it do not matter. Raises `InvalidArgument` if it is no folder.
+    Other files in it do not matter. Raises `InvalidArgument` if it is not a folder.
     """
     if not folder.is_dir():
-        raise InvalidArgument(f"{folder} is no folder")
+        raise InvalidArgument(f"{folder} is not a folder")
     files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
     there = {hashlib.sha256(data).hexdigest(): data for data in files}
     found = []

@@ -1,7 +1,7 @@
 """Trials: a copy of the checkout, one mutant in it at a time, and its test run there by a process of its own.
 
 A mutant is *killed* when its test fails because something that it checks does not hold. A test that cannot even begin,
-or that stumbles over a mutant that is no working program (`STUMBLES`), has noticed nothing about the clause: such a
+or that stumbles over a mutant that is not a working program (`STUMBLES`), has noticed nothing about the clause: such a
 mutant is *broken*, and a defect of its description. Before the mutants, the tests run once without any.
 """
 
@@ -60,7 +60,7 @@ STUMBLES = (
     "AttributeError",
     "TypeError",
 )
-"""What a mutant that is no working program ends in."""
+"""What a mutant that is not a working program ends in."""
 MESSAGE_MAX = 160
 
 

@@ -84,7 +84,7 @@ def table(folder: Path, max_s: float, root: Path = ROOT) -> TestsByBlock:
         with copy_of_the_checkout(root) as copy:
             ran = run(copy, missing, max_s, *WITHOUT_LONG, *on, *plugin)
         if not any(folder.iterdir()):
-            raise InvalidArgument(f"no file of tests came to its end within {max_s:.0f} s: {ran.message}")
+            raise InvalidArgument(f"no test file ended within {max_s:.0f} s: {ran.message}")
     return _read(path for path in (record_of(each, folder) for each in files) if path.exists())
 
 

@@ -41,7 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the suite."""
     group = parser.getgroup("memwal", "MemWAL conformance")
-    group.addoption("--memwal-adapter", metavar="COMMAND", help="adapter to test, or `native` (default: the reference)")
+    group.addoption(
+        "--memwal-adapter", metavar="COMMAND", help="adapter to test: a command, or `native` (default: the reference)"
+    )
     group.addoption("--native-version", metavar="X", help="with `native`: pylance==X in an environment of its own")
     group.addoption(
         "--memwal-revision",
@@ -64,26 +66,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--roles-by",
         metavar="WHO",
         default=PLAYER,
-        help="player of the jobs (merger, index builder, collector) that the adapter does not claim: "
+        help="what runs the jobs (merger, index builder, collector) that the adapter does not claim: "
         "suite (the suite itself), reference, or none (default: %(default)s)",
     )
     group.addoption(
         "--memwal-crashes",
         metavar="N",
         default=AMOUNTS["--memwal-crashes"],
-        help="kill at each N-th change of a life, or at all (default: %(default)s)",
+        help="kill at each N-th change of a life, or `all` (default: %(default)s)",
     )
     group.addoption(
         "--memwal-races",
         metavar="N",
         default=AMOUNTS["--memwal-races"],
-        help="so many more orders of each race, or all (default: %(default)s)",
+        help="further orders of each race, or `all` (default: %(default)s)",
     )
     group.addoption(
         "--memwal-explore",
         metavar="SECONDS",
         type=float,
-        help="explore the adapter for so long under each revision, see docs/exploring.md (default: not at all)",
+        help="explore the adapter for this many seconds under each revision, see docs/exploring.md (default: 0)",
     )
     group.addoption(
         "--memwal-seed",

@@ -50,7 +50,7 @@ class Session:
                 raise pytest.UsageError(f"--memwal-revision: {error}") from error
         settings: list[str] = config.getoption("--memwal-setting")
         if strange := [s for s in settings if "=" not in s]:
-            raise pytest.UsageError(f"--memwal-setting: {strange[0]!r} is not NAME=VALUE")
+            raise pytest.UsageError(f"--memwal-setting: {strange[0]!r} must be NAME=VALUE")
         folder: Path | None = config.getoption("--memwal-report")
         self.log_file = None
         if folder is not None:
@@ -83,7 +83,7 @@ class Session:
     def _command(self, given: str | None) -> tuple[str, ...]:
         version: str | None = self.config.getoption("--native-version")
         if version is not None and given != versions.NAME:
-            raise pytest.UsageError(f"--native-version goes with --memwal-adapter {versions.NAME}")
+            raise pytest.UsageError(f"--native-version needs --memwal-adapter {versions.NAME}")
         if given != versions.NAME:
             return tuple(shlex.split(given)) if given else REFERENCE
         try:
@@ -107,7 +107,7 @@ class Session:
         found += [(name, config.getoption(name)) for name in AMOUNTS if config.getoption(name) != AMOUNTS[name]]
         seconds: float | None = config.getoption("--memwal-explore")
         if seconds is not None and not seconds > 0:
-            raise pytest.UsageError(f"--memwal-explore: {seconds:g} is no time")
+            raise pytest.UsageError(f"--memwal-explore: {seconds:g} is not a time")
         found += [("--memwal-explore", None if seconds is None else f"{seconds:g}")]
         player: str = config.getoption("--roles-by")
         found += [("--roles-by", player if player != PLAYER else None)]
@@ -196,7 +196,7 @@ def amount(crashes: str, races: str, seed: str) -> Amount:
     """How much the options ask for. Raises `pytest.UsageError`."""
     for name, given in (("--memwal-crashes", crashes), ("--memwal-races", races)):
         if given != "all" and (not given.isdecimal() or not int(given)):
-            raise pytest.UsageError(f"{name}: {given!r} is neither a number from 1 nor all")
+            raise pytest.UsageError(f"{name}: {given!r} must be a number from 1, or all")
     every = 1 if crashes == "all" else int(crashes)
     return Amount(every=every, orders=None if races == "all" else int(races), seed=seed)
 

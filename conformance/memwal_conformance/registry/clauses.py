@@ -131,9 +131,9 @@ def ambiguities(folder: Path = CLAUSES) -> tuple[Ambiguity, ...]:
             wording=entry.text("wording", ""),
         )
         if note.number != len(found) + 1:
-            raise entry.wrong(f"{len(found) + 1} comes next")
+            raise entry.wrong(f"the next number must be {len(found) + 1}")
         if note.severity == "critical" and not note.wording:
-            raise entry.wrong("a critical note proposes a wording")
+            raise entry.wrong("a critical note must propose a wording")
         entry.close()
         found.append(note)
     return tuple(found)
@@ -152,7 +152,7 @@ def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
         for entry in entries(folder / f"{group}.toml", "clause", "id"):
             clause = _clause(entry)
             if not re.fullmatch(group + "-[0-9]{3}", clause.id) or clause.id in found:
-                raise entry.wrong("the id is malformed, of another group, or used twice")
+                raise entry.wrong("the id is malformed, belongs to another group, or is used twice")
             if strange := set(clause.revisions) - set(_REVISIONS):
                 raise entry.wrong(f"unknown revisions: {', '.join(sorted(strange))}")
             places = [place.partition(": ")[::2] for place in clause.place]
@@ -163,9 +163,9 @@ def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
             if strange := {*clause.ambiguities, *filter(None, [clause.note])} - known_notes:
                 raise entry.wrong(f"unknown notes: {', '.join(sorted(strange))}")
             if (clause.status == "open") == bool(clause.reason):
-                raise entry.wrong("a reason belongs to every clause that is not open, and to no other")
+                raise entry.wrong("every clause that is not open needs a reason, and no other clause may have one")
             if (clause.status == "ambiguous") != bool(clause.note):
-                raise entry.wrong("a note belongs to every ambiguous clause and to no other")
+                raise entry.wrong("every ambiguous clause needs a note, and no other clause may have one")
             found[clause.id] = clause
     return tuple(found.values())
 
@@ -218,7 +218,9 @@ def status_of(clause: Clause, tests: Mapping[str, tuple[str, ...]]) -> str:
     if clause.id not in tests or clause.status == "unheld":
         return clause.status
     if clause.status == "excluded":
-        raise InvalidArgument(f"{clause.group}.toml: {clause.id}: excluded, yet {tests[clause.id][0]} tests it")
+        raise InvalidArgument(
+            f"{clause.group}.toml: {clause.id}: the clause is excluded, but {tests[clause.id][0]} tests it"
+        )
     return "tested"
 
 
@@ -303,7 +305,7 @@ def _markers(file: str, source: str) -> Iterator[tuple[str, str]]:
         seen.update(marks)
         for mark in marks:
             if not mark.args or mark.keywords or not all(_literal(a) for a in mark.args):
-                raise InvalidArgument(f"{file}:{mark.lineno}: the arguments of a clause marker are literal ids")
+                raise InvalidArgument(f"{file}:{mark.lineno}: the arguments of a clause marker must be literal ids")
         return [str(_literal(a)) for mark in marks for a in mark.args]
 
     def walk(body: list[ast.stmt], prefix: str, inherited: list[str]) -> Iterator[tuple[str, str]]:

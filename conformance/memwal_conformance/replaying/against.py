@@ -74,7 +74,7 @@ def replay(file: Path, adapter: str, *, revision: str | None = None, as_json: bo
         typer.echo(f"error: {error}", err=True)
         return USAGE
     except (AdapterCrash, AdapterTimeout, ProtocolViolation, AdapterError) as error:
-        typer.echo(f"error: the adapter does not keep to the protocol: {error}", err=True)
+        typer.echo(f"error: the adapter breaks the protocol: {error}", err=True)
         return OPEN
     for answer in answers:
         _show(answer, as_json=as_json)
@@ -116,7 +116,9 @@ def _replayed(file: Path, harness: Harness, revision: str | None, folder: Path) 
     scenario = scenarios.made(described.get("scenario", described), file)
     chosen = _chosen(harness.hello(), revision, wanted or scenario.revisions)
     if chosen not in scenario.revisions:
-        raise NotPortable(f"{file.name} is about {', '.join(scenario.revisions)}, the adapter speaks {chosen}")
+        raise NotPortable(
+            f"{file.name} is for revision {', '.join(scenario.revisions)}, and the adapter was asked for {chosen}"
+        )
     cases = _case_runner(harness, chosen, folder, file.name)
     if missing := scenario.missing(chosen, harness.hello()):
         raise NotPortable(f"the adapter does not claim {', '.join(missing)}")

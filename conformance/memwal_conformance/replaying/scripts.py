@@ -51,7 +51,7 @@ _PUTTING = ("rows", "tombstone")
 
 def _steps(process: Process) -> Sequence[ScriptStep]:
     if not isinstance(process.start, Following):
-        raise NotPortable(f"{process.name} does what no message of the protocol says")
+        raise NotPortable(f"{process.name} does something for which the protocol has no message")
     return process.start.script
 
 
@@ -136,12 +136,12 @@ def _doing(name: str, writer: str, step: ScriptStep) -> Doing:
         return Doing(
             word=word, message=_message(name, "gc.run", {**table, "retain_versions": _retained(policy(step.argument))})
         )
-    raise NotPortable(f"{name} does {word!r}, which no message of the protocol says")
+    raise NotPortable(f"{name} does {word!r}, for which the protocol has no message")
 
 
 def _retained(policy: Policy) -> int:
     """The one thing that `gc.run` can say of a policy; how many manifests are kept is left to the collector."""
     other = [f.name for f in fields(Policy) if f.name not in ("retain_versions", "retain_manifests")]
     if any(getattr(policy, name) != getattr(Policy(), name) for name in other) or policy.retain_versions is None:
-        raise NotPortable("the collector has a policy that no message of the protocol says")
+        raise NotPortable("the collector has a policy for which the protocol has no message")
     return policy.retain_versions

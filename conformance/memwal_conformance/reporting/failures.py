@@ -109,15 +109,15 @@ def load(path: Path) -> Json:
     except (OSError, ValueError) as error:
         raise BadCase(f"{path}: {error}") from error
     if not isinstance(packed, dict) or packed.get("format") != FORMAT:
-        raise BadCase(f"{path} is no packed failure: its member format is not {FORMAT!r}")
+        raise BadCase(f"{path} is not a packed failure: its member format is not {FORMAT!r}")
     if missing := [member for member in _MEMBERS if member not in packed]:
         raise BadCase(f"{path}: {missing[0]} is missing")
     if ("scenario" in packed) == ("vector" in packed):
-        raise BadCase(f"{path} has to have one of scenario and vector")
+        raise BadCase(f"{path} must have either scenario or vector")
     if "scenario" in packed:
         wrong = protocol.problem("urn:memwal:scenario#/$defs/scenario", packed["scenario"])
     elif not isinstance(packed["vector"], dict):
-        wrong = "vector is no object"
+        wrong = "vector is not an object"
     else:
         wrong = protocol.problem("urn:memwal:case#/$defs/case", packed["vector"].get("case"))
     if wrong is not None:

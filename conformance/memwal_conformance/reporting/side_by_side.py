@@ -65,7 +65,7 @@ def load(path: Path) -> Column:
     try:
         read: Any = json.loads(path.read_text("utf-8"))
     except ValueError as error:
-        raise InvalidArgument(f"{path} is no JSON: {error}") from error
+        raise InvalidArgument(f"{path} is not JSON: {error}") from error
     try:
         label = f"{read['implementation']} {read['version']}"
         if isinstance(read["cases"], list):
@@ -75,7 +75,7 @@ def load(path: Path) -> Column:
             says = read["says"]
             cells = {name: _cell(case) for name, case in read["cases"].items()}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InvalidArgument(f"{path} is no summary of a conformance run: {error!r}") from error
+        raise InvalidArgument(f"{path} is not a summary of a conformance run: {error!r}") from error
     return Column(label=label, says=tuple(map(str, says)), cases=dict(sorted(cells.items())))
 
 

@@ -61,7 +61,7 @@ def _included(step: Json) -> list[Json]:
     steps: list[Json] = known()[step[INCLUDE]]["steps"]
     parameters = step.get(WITH, {})
     if not isinstance(parameters, dict):
-        raise InvalidArgument(f"the parameters of {step[INCLUDE]} are no object: {parameters!r}")
+        raise InvalidArgument(f"the parameters of {step[INCLUDE]} must be an object: {parameters!r}")
     wanted = set(_PLACE.findall(json.dumps(steps)))
     for name in parameters:
         check_name(f"parameter of {step[INCLUDE]}", name, sorted(wanted))
@@ -84,5 +84,5 @@ def _filled(value: Any, parameters: Mapping[str, Any]) -> Any:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise InvalidArgument(f"{name} has to be text, and not {value!r}")
+        raise InvalidArgument(f"{name} must be text, not {value!r}")
     return value

@@ -28,7 +28,7 @@ TABLE = "table"
 def copied(source: Path) -> Iterator[str]:
     """A copy of a table, for as long as the context is open. Raises `BadCase`."""
     if not source.is_dir():
-        raise BadCase(f"{source} is no table")
+        raise BadCase(f"{source} is not a table")
     # A writer of the native package that is closed may still write its hint: then the folder cannot be removed at once.
     with tempfile.TemporaryDirectory(prefix="memwal-vector-", ignore_cleanup_errors=True) as folder:
         place = Path(folder) / TABLE

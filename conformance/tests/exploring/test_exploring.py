@@ -287,7 +287,7 @@ def test_the_lives_of_the_suite_are_read_and_say_what_they_need() -> None:
     ("text", "says"),
     [
         ('about = "a"\nsteps = "w open, w swim"', "swim"),
-        ('about = "a"\nsteps = "open"', "'open' is no operation"),
+        ('about = "a"\nsteps = "open"', "'open' is not an operation"),
         ('about = "a"\nsteps = "a put, b put, c put, d put"', "one to 3 actors, this one has 4"),
         ('about = "a"\nsteps = "w fill"', "fill needs memtable_rows"),
         ('about = "a"\nappend_only = true\nsteps = "w again"', "append-only"),

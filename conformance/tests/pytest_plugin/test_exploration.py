@@ -48,7 +48,7 @@ def test_nothing_is_explored_unless_it_is_asked_for(tmp_path: Path) -> None:
 def test_a_budget_that_is_no_time_is_refused(tmp_path: Path) -> None:
     run = run_suite(tmp_path, LIVES, "--memwal-explore", "0")
     assert run.status != 0
-    assert "--memwal-explore: 0 is no time" in run.text
+    assert "--memwal-explore: 0 is not a time" in run.text
 
 
 @pytest.mark.parametrize(

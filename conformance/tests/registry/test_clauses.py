@@ -187,19 +187,24 @@ def test_a_note_cannot_be_called_decided_without_code_that_names_it() -> None:
     [
         ("FENCE.toml", 'id = "FENCE-002"', 'id = "FENCE-001"', r"FENCE.toml, clause 2 \(FENCE-001\): .* used twice"),
         ("FENCE.toml", 'id = "FENCE-002"', 'id = "WAL-002"', r"FENCE.toml, clause 2 \(WAL-002\): .* another group"),
-        ("FENCE.toml", 'level = "SHOULD"', 'level = "should"', r"\(FENCE-002\): no level 'should'; there are MUST"),
+        ("FENCE.toml", 'level = "SHOULD"', 'level = "should"', r"\(FENCE-002\): no level 'should'; choose one of MUST"),
         ("FENCE.toml", 'kind = "performance-intent"\n', "", r"\(FENCE-002\): kind is missing"),
-        ("FENCE.toml", 'level = "SHOULD"', "level = 2", r"\(FENCE-002\): level is no text: 2"),
+        ("FENCE.toml", 'level = "SHOULD"', "level = 2", r"\(FENCE-002\): level is not text: 2"),
         ("FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nlever = 2', r"\(FENCE-002\): no field 'lever'"),
         ("FENCE.toml", '"AMB-27"', '"AMB-999"', r"\(FENCE-001\): unknown notes: AMB-999"),
         ("FENCE.toml", 'place = ["MemWAL revision A: Region"]', 'place = ["MemWAL: Region"]', "unknown texts: MemWAL"),
-        ("FENCE.toml", 'revisions = ["A"]', 'revisions = ["A", "A"]', "revisions is no list of different texts"),
-        ("FENCE.toml", 'revisions = ["A"]', "revisions = []", "revisions is no list of different texts"),
+        ("FENCE.toml", 'revisions = ["A"]', 'revisions = ["A", "A"]', "revisions is not a list of different texts"),
+        ("FENCE.toml", 'revisions = ["A"]', "revisions = []", "revisions is not a list of different texts"),
         ("FENCE.toml", 'kind = "performance-intent"', 'kind = ""', "kind is empty"),
         ("FENCE.toml", 'revisions = ["A"]', 'revisions = ["C"]', r"\(FENCE-002\): unknown revisions: C"),
         ("FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nstatus = "excluded"', r"\(FENCE-002\): a reason belongs"),
         ("FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nreason = "late"', r"\(FENCE-002\): a reason belongs"),
-        ("FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nstatus = "tested"', "no status 'tested'; there are open"),
+        (
+            "FENCE.toml",
+            'level = "SHOULD"',
+            'level = "SHOULD"\nstatus = "tested"',
+            "no status 'tested'; choose one of open",
+        ),
         (
             "FENCE.toml",
             'level = "SHOULD"',
@@ -209,10 +214,10 @@ def test_a_note_cannot_be_called_decided_without_code_that_names_it() -> None:
         ("ambiguities.toml", "number = 8\n", "number = 9\n", r"ambiguities.toml, ambiguity 8 \(9\): 8 comes next"),
         ("ambiguities.toml", "decided = false", "decided = 0", r"ambiguities.toml, .*: decided is no true or false: 0"),
         ("seeds.toml", 'sha256 = "9a21', 'sha256 = "9A21', r"seeds.toml, text 1 \(MemWAL revision A\): sha256"),
-        ("seeds.toml", "[[text]]", "[[texts]]", "seeds.toml: no field 'texts'; there are text"),
+        ("seeds.toml", "[[text]]", "[[texts]]", "seeds.toml: no field 'texts'; choose one of text"),
         ("seeds.toml", '"WAL" = 94', '"WAL" = 0', "lines are numbers from 1, and a text has them if it has a source"),
         ("seeds.toml", '"WAL" = 94\n', "", "sections without a line in seeds.toml: WAL"),
-        ("seeds.toml", "[[text]]", "[[text]", "seeds.toml is no TOML: .*line"),
+        ("seeds.toml", "[[text]]", "[[text]", "seeds.toml is not TOML: .*line"),
     ],
 )
 def test_a_damaged_registry_is_refused_with_file_and_entry(
@@ -432,7 +437,7 @@ def test_the_texts_are_found_by_their_digests_whatever_their_names(tmp_path: Pat
     (tmp_path / "two.md").write_bytes(data["two"] + b"!")
     (wrong,) = coverage.differing(tmp_path, pinned)
     assert wrong.startswith("two: no file in ")
-    with pytest.raises(InvalidArgument, match="is no folder"):
+    with pytest.raises(InvalidArgument, match="is not a folder"):
         coverage.differing(tmp_path / "nowhere", pinned)
 
 
@@ -516,10 +521,10 @@ def test_show_names_everything_and_says_what_was_not_noticed() -> None:
         (("show", "FENCE-999"), "no clause 'FENCE-999'; there are 531 others. Did you mean 'FENCE-0"),
         (
             ("list", "--status", "dead"),
-            "no status 'dead'; there are ambiguous, excluded, mutation-checked, open, tested, unchecked, unheld",
+            "no status 'dead'; choose one of ambiguous, excluded, mutation-checked, open, tested, unchecked, unheld",
         ),
-        (("matrix", "--format", "pdf"), "no format 'pdf'; there are md, html, json"),
-        (("check", "--seeds", "nowhere"), "nowhere is no folder"),
+        (("matrix", "--format", "pdf"), "no format 'pdf'; choose one of md, html, json"),
+        (("check", "--seeds", "nowhere"), "nowhere is not a folder"),
     ],
 )
 def test_what_does_not_exist_is_a_mistake_of_usage(

@@ -131,10 +131,10 @@ def test_the_command_writes_all_formats(runs: list[Path], tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("{", "is no JSON"),
-        ("[]", "is no summary"),
-        ('{"implementation": "x", "version": "1", "revisions": {}, "cases": [{"case": "a"}]}', "is no summary"),
-        ('{"implementation": "x", "version": "1", "says": [], "cases": {"a": "FINE"}}', "is no summary"),
+        ("{", "is not JSON"),
+        ("[]", "is not a summary"),
+        ('{"implementation": "x", "version": "1", "revisions": {}, "cases": [{"case": "a"}]}', "is not a summary"),
+        ('{"implementation": "x", "version": "1", "says": [], "cases": {"a": "FINE"}}', "is not a summary"),
     ],
 )
 def test_a_file_that_is_no_summary_is_refused(tmp_path: Path, text: str, complaint: str) -> None:

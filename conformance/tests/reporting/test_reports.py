@@ -276,11 +276,11 @@ def test_a_vector_is_packed_with_its_input(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"format": "other"}, "is no packed failure"),
+        ({"format": "other"}, "is not a packed failure"),
         ({"revision": None}, "revision is missing"),
-        ({"vector": {}}, "has to have one of scenario and vector"),
+        ({"vector": {}}, "must have either scenario or vector"),
         ({"scenario": {"title": 1}}, "clauses"),
-        ({"scenario": None, "vector": 7}, "vector is no object"),
+        ({"scenario": None, "vector": 7}, "vector is not an object"),
     ],
 )
 def test_a_file_that_is_no_packed_failure_is_refused(

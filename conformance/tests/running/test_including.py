@@ -54,13 +54,13 @@ def test_what_follows_a_crash_may_include_steps_too() -> None:
     ("step", "said"),
     [
         ({"include": "raed", "with": GIVEN}, "a.json: steps, 2: no steps to include 'raed'; there are"),
-        ({"include": "read", "wiht": GIVEN}, "no member of an include 'wiht'; there are include, with"),
+        ({"include": "read", "wiht": GIVEN}, "no member of an include 'wiht'; choose one of include, with"),
         (
             {"include": "read", "with": {**GIVEN, "actr": "x"}},
-            "no parameter of read 'actr'; there are actor, as, clauses",
+            "no parameter of read 'actr'; choose one of actor, as, clauses",
         ),
         ({"include": "read", "with": {"actor": "two", "as": "seen"}}, "read needs the parameter clauses"),
-        ({"include": "read", "with": {**GIVEN, "as": 1}}, "as has to be text, and not 1"),
+        ({"include": "read", "with": {**GIVEN, "as": 1}}, "as must be text, not 1"),
         ({"include": "read", "with": 1}, "the parameters of read are no object: 1"),
     ],
 )

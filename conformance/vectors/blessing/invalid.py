@@ -52,7 +52,7 @@ def _manifest_faults(revision: str) -> list[Case]:
     return [
         fault("cut", "A manifest that ends inside a field is refused.", 5, whole[:-3]),
         fault("empty", "A manifest without bytes names no region and is refused.", 1, b""),
-        fault("that_is_text", "Bytes that are no protobuf message are refused.", 1, b'{"version": 1}'),
+        fault("that_is_text", "Bytes that are not a protobuf message are refused.", 1, b'{"version": 1}'),
         fault("with_a_short_region_id", "A region id of three bytes is refused.", 1, short),
         fault(
             "of_another_region",
@@ -112,13 +112,13 @@ def _manifest_faults(revision: str) -> list[Case]:
 
 def _hint_faults(revision: str) -> list[Case]:
     faults = {
-        "not_json": ("A hint that is no JSON is refused.", b"5 and more"),
+        "not_json": ("A hint that is not JSON is refused.", b"5 and more"),
         "without_version": ("A hint without a version is refused.", b'{"v": 5}'),
         "of_version_0": ("A hint of version 0 is refused: versions are numbered from 1.", b'{"version": 0}'),
         "with_text": ("A hint whose version is text is refused.", b'{"version": "5"}'),
-        "that_is_a_list": ("A hint that is no JSON object is refused.", b"[5]"),
+        "that_is_a_list": ("A hint that is not a JSON object is refused.", b"[5]"),
         "empty": ("A hint without bytes is refused.", b""),
-        "with_a_fraction": ("A hint whose version is no whole number is refused.", b'{"version": 5.5}'),
+        "with_a_fraction": ("A hint whose version is not a whole number is refused.", b'{"version": 5.5}'),
     }
     return [
         _fault(revision, f"hint_{name}", title, "hint", HINT_PATH, data, "MANIFEST-026")

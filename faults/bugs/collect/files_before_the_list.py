@@ -29,6 +29,6 @@ BUG = Bug(
     scenario="strong_reader",
     oracle="listed_generations_open",
     violated="FLUSH-013",
-    unseen="the text leaves it open (AMB-93): scenarios/gate/crash_of_a_collection records it as OBSERVED",
+    unseen="the text leaves the order open (AMB-93): scenarios/gate/crash_of_a_collection records it as OBSERVED",
     replaced={"memwal.jobs.collector.generations:unlist": _files_first},
 )

@@ -34,10 +34,12 @@ Place = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL (s3:/
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Master = Annotated[
     str | None,
-    typer.Option(help="Spark's master, as in spark://host:7077; else spark-submit's, or all cores of this machine."),
+    typer.Option(
+        help="Spark's master, as in spark://host:7077. Default: spark-submit's, or all cores of this machine."
+    ),
 ]
 Storage = Annotated[
-    list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the object store; may be repeated.")
+    list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the object store; repeatable.")
 ]
 
 HOT_PAGE = "docs/scale.md, Hot regions"
@@ -72,13 +74,13 @@ def write(
     region_column: Annotated[
         str | None, typer.Option(help="Column with each row's region id, for tables without a region spec; not stored.")
     ] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="Column that is not stored; may be repeated.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Column not to store; repeatable.")] = None,
     csv_escape: Annotated[str | None, typer.Option(help='What CSV has before a quote: " (default) or \\.')] = None,
     txn_app_id: Annotated[
         str | None, typer.Option(help="Application whose batches are written once each; with --txn-version.")
     ] = None,
     txn_version: Annotated[int | None, typer.Option(min=0, help="Number of the batch.")] = None,
-    flush_every_rows: Annotated[int | None, typer.Option(min=1, help="Rows after which a task flushes.")] = None,
+    flush_every_rows: Annotated[int | None, typer.Option(min=1, help="Flush after this many rows in a task.")] = None,
     master: Master = None,
     storage: Storage = None,
     as_json: AsJson = False,
@@ -125,15 +127,15 @@ def write(
 
 def merge(
     table: Place,
-    region: Annotated[list[str] | None, typer.Option(help="Merge this region; may be repeated.")] = None,
-    drain: Annotated[
-        bool, typer.Option("--drain", help="Flush what is in the WALs first; an open writer is fenced.")
-    ] = False,
+    region: Annotated[list[str] | None, typer.Option(help="Merge this region; repeatable. Default: all.")] = None,
+    drain: Annotated[bool, typer.Option("--drain", help="Flush the WALs first, which fences open writers.")] = False,
     commit_every: Annotated[
-        int, typer.Option(min=1, help="Most regions that a task commits at once, each with its next generation.")
+        int,
+        typer.Option(min=1, help="Commit at most this many regions at once in a task, each with its next generation."),
     ] = COMMIT_EVERY,
     compact_over: Annotated[
-        int, typer.Option(min=0, help="Small fragments of one size, of which more are rewritten as one; 0: never.")
+        int,
+        typer.Option(min=0, help="Rewrite small fragments of one size as one if there are more than this; 0: never."),
     ] = COMPACT_OVER,
     replace_rows_of_others: Annotated[
         bool, typer.Option(help="Let a manual region replace rows that another manual region merged.")
@@ -168,7 +170,7 @@ def merge(
 
 def catch_up(
     table: Place,
-    index: Annotated[list[str] | None, typer.Option(help="This index; may be repeated; else all.")] = None,
+    index: Annotated[list[str] | None, typer.Option(help="Catch up this index; repeatable. Default: all.")] = None,
     master: Master = None,
     storage: Storage = None,
     as_json: AsJson = False,
@@ -239,7 +241,7 @@ def gc(
 
 def verify(
     table: Place,
-    fast: Annotated[bool, typer.Option("--fast", help="Leave out rows, and all but recent history.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Do not check rows and older history.")] = False,
     master: Master = None,
     storage: Storage = None,
     as_json: AsJson = False,

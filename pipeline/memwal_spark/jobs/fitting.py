@@ -67,7 +67,9 @@ def _struct(name: str, column: Column, given: st.StructType, wanted: st.StructTy
     """A struct, field by field; NULL for a field that it lacks."""
     extra = [field for field in given.fieldNames() if field not in wanted.fieldNames()]
     if extra:
-        raise InvalidArgument(f"[MEMWAL_SCHEMA] column {name} of the rows has fields that the table's has not: {extra}")
+        raise InvalidArgument(
+            f"[MEMWAL_SCHEMA] column {name} of the rows has fields that the table does not have: {extra}"
+        )
     fields = []
     for field in wanted:
         if field.name in given.fieldNames():

@@ -83,7 +83,10 @@ def clone(
     names = [find(url, storage_options, None, listener, profile).io.location for url in (source, target)]
     parts = posixpath.commonprefix([name.split("/")[:-1] for name in names])
     if len(parts) < (_URL_PARTS if "://" in names[0] else _PATH_PARTS):
-        raise InvalidArgument(f"{str(source)!r} and {str(target)!r} have no folder in common", clause="TXN-037")
+        raise InvalidArgument(
+            f"{str(source)!r} and {str(target)!r} have no folder in common: copy within one store",
+            clause="TXN-037",
+        )
     above = "/".join(parts)
     origin = _inside(above, names[0], storage_options, listener, profile, manifest_store)
     place = _inside(above, names[1], storage_options, listener, profile, None)

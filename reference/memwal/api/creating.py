@@ -130,13 +130,14 @@ def _declared(current: TableState, primary_key: str | Sequence[str] | None) -> t
     if primary_key is None:
         if not declared:
             raise InvalidArgument(
-                "the table declares no primary key: name its columns (primary_key)", clause="FORMAT-001"
+                "the table declares no primary key: name its columns in primary_key", clause="FORMAT-001"
             )
         return declared
     named = _columns(primary_key)
     if declared and set(named) != set(declared):
         raise InvalidArgument(
-            f"the table declares the primary key {list(declared)}, not {list(named)}", clause="AMB-55"
+            f"the table declares the primary key {list(declared)}, not {list(named)}: leave out primary_key",
+            clause="AMB-55",
         )
     return declared or named
 
@@ -157,7 +158,9 @@ def _config(place: Place, revision: Revision, *, wal_collection: bool, manifest_
 def _check_unique(rows: pa.Table, key: tuple[str, ...]) -> None:
     for name in key:
         if rows.column(name).null_count:
-            raise InvalidArgument(f"the table has NULL in key column {name!r}", clause="AMB-136")
+            raise InvalidArgument(
+                f"key column {name!r} of the table has NULLs: give these rows a key, or delete them", clause="AMB-136"
+            )
     distinct = len(newest(rows, key))
     if distinct != rows.num_rows:
         raise InvalidArgument(
@@ -232,5 +235,5 @@ def open(  # noqa: A001 - the name that users of a storage library expect
     check_mechanism(place, current)
     if revision is not None and named_revision(revision) != current.revision:
         asked = named_revision(revision).name
-        raise InvalidArgument(f"{url}: the table is of revision {current.revision.name}, not {asked}", clause="AMB-06")
+        raise InvalidArgument(f"{url}: the table has revision {current.revision.name}, not {asked}", clause="AMB-06")
     return Table(place, current, pinned=any(given is not None for given in (version, timestamp, tag)))

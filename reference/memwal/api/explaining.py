@@ -32,7 +32,7 @@ class Asked:
 
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.keys, self.vector, self.text)) > 1:
-            raise InvalidArgument("a plan is of keys, of a vector or of a text")
+            raise InvalidArgument("give only one of keys, vector and text: a plan is for one kind of query")
         object.__setattr__(self, "search", self._search())
 
     @property
@@ -48,14 +48,16 @@ class Asked:
         if self.text is not None:
             return text_search.Matching(query=self.text, **_known(text_search.Matching, given))
         if self.options:
-            raise InvalidArgument(f"options {sorted(self.options)} are of searches: name a vector or a text")
+            raise InvalidArgument(f"options {sorted(self.options)} are for searches: give a vector or a text, too")
         return None
 
 
 def _known(search: type[vector_search.Nearest | text_search.Matching], given: dict[str, Any]) -> dict[str, Any]:
     known = {each.name for each in fields(search)} - {"vector", "query"}
     if unknown := sorted(set(given) - known):
-        raise InvalidArgument(f"this search has no options {unknown}; known are {sorted({*known, 'approximate'})}")
+        raise InvalidArgument(
+            f"this search has no options {unknown}; its options are {sorted({*known, 'approximate'})}"
+        )
     return given
 
 

@@ -43,13 +43,13 @@ def inspect(
     of no known kind and for a version or region that is not there.
     """
     if limit < 1:
-        raise InvalidArgument(f"a limit of {limit}: at least 1")
+        raise InvalidArgument(f"limit={limit} must be at least 1")
     if entries is not None and entries < 0:
         raise InvalidArgument(f"{counted(entries, 'entry', 'entries')}: at least 0")
     place, name = _file(url, storage_options, store, listener)
     if name:
         if version is not None or region is not None:
-            raise InvalidArgument(f"{url} is a file: version and region are for tables")
+            raise InvalidArgument(f"{url} is a file: leave out version and region, which are for tables")
         node = found(place, inspect_file(place.io, name, limit=limit))
         return relative(node, place.io.root)
     wanted = TableVersion(version) if version is not None else None

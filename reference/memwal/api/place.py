@@ -132,7 +132,7 @@ def found(place: Place, looking: Protocol[T]) -> T:
 def taken(place: Place, there: AlreadyExists) -> AlreadyExists:
     """What a call that creates a table raises where there is one."""
     table = place.io.location or place.io.root
-    return AlreadyExists(there.path, f"there is a table at {table} already: open it, or choose another path")
+    return AlreadyExists(there.path, f"there is already a table at {table}: open it, or choose another path")
 
 
 def _said(place: Place, table: str, missing: NotFound) -> str:

@@ -324,9 +324,12 @@ class Queries:
     def _version_read(self, consistency: str, writers: Sequence[Writer]) -> TableState | None:
         """The version to read from, None for the newest state of everything."""
         if consistency not in ("strong", "eventual"):
-            raise InvalidArgument(f"unknown consistency {consistency!r}; known are strong, eventual")
+            raise InvalidArgument(f"consistency must be 'strong' or 'eventual', not {consistency!r}")
         if self._pinned and writers:
-            raise InvalidArgument("a table opened at a version does not read writers", clause="AMB-115")
+            raise InvalidArgument(
+                "a table opened at a version cannot read the memory of writers: leave out writers",
+                clause="AMB-115",
+            )
         if not self._pinned and consistency == "strong":
             return None
         self.refresh()

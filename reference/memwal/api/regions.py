@@ -137,7 +137,7 @@ class Regions(Queries):
         if wal_buffer_rows is not None:
             chosen = replace(chosen, wal_rows=wal_buffer_rows)
         if region is not None and values is not None:
-            raise InvalidArgument("name a region by id or by values, not by both")
+            raise InvalidArgument("name the region by its id or by its values, not by both")
         if region is None:
             region = self._manual_region() if values is None else self.register_region(values)
         row, registered = self._registered(region)
@@ -271,20 +271,27 @@ class Regions(Queries):
         if self.spec is None:
             return RegionRow(region_id=wanted, spec_id=SpecId(0), values=(), manifest=None), False
         if not self.revision.shard_fields:
-            raise InvalidArgument(f"region {region} is not registered", clause="AMB-52")
+            raise InvalidArgument(
+                f"the table has no region {region}: table.regions() lists its regions", clause="AMB-52"
+            )
         return self._unregistered_native(wanted), False
 
     def _unregistered_native(self, region: RegionId) -> RegionRow:
         """A shard that the native writer created: its manifest names the spec, and it was never registered (R)."""
         manifest = self._run(regions.discover(self._io, self.revision, {region})).get(region)
         if manifest is None:
-            raise InvalidArgument(f"region {region} is not registered", clause="AMB-52")
+            raise InvalidArgument(
+                f"the table has no region {region}: table.regions() lists its regions", clause="AMB-52"
+            )
         (row,) = self._run(regions.unregistered(self._io, self._state, {region: manifest}))
         return row
 
     def _check_not_pinned(self) -> None:
         if self._pinned:
-            raise InvalidArgument("a table opened at a version is read-only", clause="TXN-003")
+            raise InvalidArgument(
+                "a table opened at a version is read-only: open it without version, timestamp or tag to write",
+                clause="TXN-003",
+            )
 
 
 def _order(sequence_by: str | None, late_rows: LateRows) -> SequenceBy | None:

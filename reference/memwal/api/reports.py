@@ -131,7 +131,7 @@ class CatchUpReport:
         return tuple(found for found in self.indexes if found.committed)
 
     def __repr__(self) -> str:
-        needed = f"{len(self.committed)} of {counted(len(self.indexes), 'index', 'indexes')} needed work"
+        needed = f"{len(self.committed)} of {counted(len(self.indexes), 'index', 'indexes')} had to catch up"
         rows = [(done.index_name, done.version_indexed, len(done.fragments)) for done in self.indexes]
         return "\n".join([needed, *([grid(("index", "covers version", "fragments added"), rows)] if rows else [])])
 

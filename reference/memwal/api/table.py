@@ -46,7 +46,7 @@ class Table(Regions):
     def history(self, most: int = 20) -> ReportRows[TableCommit]:
         """The ``most`` newest versions of the base table that are retained, newest first."""
         if most < 1:
-            raise InvalidArgument(f"most={most} is to be a number of versions, from 1 on")
+            raise InvalidArgument(f"most={most} must be a number of versions, at least 1")
         return ReportRows(self._run(commits.history(self._io, most)))
 
     def add_spec(
@@ -122,10 +122,10 @@ class Table(Regions):
         not wanted, or say ``replace_rows_of_others`` if the rows of ``region`` are the newer ones.
         """
         if until is not None and (not isinstance(region, str) or until < 1):
-            raise InvalidArgument(f"until={until} is to be a generation of one region, from 1 on")
+            raise InvalidArgument(f"until={until} must be the number of a generation, at least 1, and needs one region")
         names, last = [region] if isinstance(region, str) else region, None if until is None else Generation(until)
         if compact_over < 0:
-            raise InvalidArgument(f"compact_over={compact_over} is to be a number of fragments, or 0 for never")
+            raise InvalidArgument(f"compact_over={compact_over} must be a number of fragments, or 0 for never")
         done: list[merger.Merged] = []
         failed = self._merged(names, last, commit_every, replace_rows_of_others, done)
         compacted = self._compacted(compact_over, defer_index_remap) if done else 0
@@ -151,7 +151,7 @@ class Table(Regions):
         """As `merge`: the regions that could not be merged to their end. What is committed is added to ``done``."""
         self._check_not_pinned()
         if commit_every < 1:
-            raise InvalidArgument(f"commit_every={commit_every} is to be a number of regions, from 1 on")
+            raise InvalidArgument(f"commit_every={commit_every} must be a number of regions, at least 1")
         apart = self._io.interpretation.manual_regions_apart and not replace_rows_of_others
         io = replace(self._io, interpretation=replace(self._io.interpretation, manual_regions_apart=apart))
         wanted, beside = self._to_merge(names)
@@ -264,7 +264,7 @@ class Table(Regions):
         """
         where = self._io.location
         if not where:
-            raise InvalidArgument("pylance opens no table of a store in memory, or that was handed over")
+            raise InvalidArgument("pylance cannot open a table in memory or in a store that was passed as an object")
         import lance  # takes a second to load, and few ask for it
 
         return lance.dataset(where, version=self.version, **options)

@@ -21,7 +21,9 @@ def register(app: typer.Typer) -> None:
     @app.command("catch-up")
     def catch_up(
         table: Place,
-        index: Annotated[str | None, typer.Option(help="This index only; all indexes over columns if absent.")] = None,
+        index: Annotated[
+            str | None, typer.Option(help="Catch up this index only. Default: all indexes over columns.")
+        ] = None,
         manifest_store: ManifestStore = None,
         as_json: AsJson = False,
     ) -> None:
@@ -32,7 +34,7 @@ def register(app: typer.Typer) -> None:
             return
         for done in report.indexes:
             out.print(_line(done), soft_wrap=True, highlight=False, markup=False)
-        out.print(f"{len(report.committed)} of {counted(len(report.indexes), 'index', 'indexes')} needed work")
+        out.print(f"{len(report.committed)} of {counted(len(report.indexes), 'index', 'indexes')} had to catch up")
 
 
 def _line(done: CaughtUp) -> str:

@@ -79,7 +79,7 @@ def _of_ours(error: MemwalError, table: str) -> tuple[int, str]:
     if isinstance(error, NotFound) and error.said:
         return USAGE, f"error: {error}"
     if isinstance(error, AlreadyExists) and table:
-        return USAGE, f"error: there is a table at {table} already: `memwal table upsert {table} FILE` writes to it"
+        return USAGE, f"error: there is already a table at {table}: `memwal table upsert {table} FILE` writes to it"
     code, remedy = next((code, remedy) for kind, code, remedy in REMEDIES if isinstance(error, kind))
     damaged = isinstance(error, ArtifactError)
     reason = str(error) if damaged else _MANIFEST.sub(lambda name: f"version {UINT64_MAX - int(name[1])}", str(error))

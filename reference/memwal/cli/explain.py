@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def explain(
         table: Place,
-        columns: Annotated[str, typer.Option(help="Columns of the answer, comma-separated; all if absent.")] = "",
+        columns: Annotated[str, typer.Option(help="Columns of the answer, separated by commas. Default: all.")] = "",
         where: Annotated[str, typer.Option(help="SQL condition, as in a WHERE clause.")] = "",
         key: Annotated[str, typer.Option(metavar="JSON", help="Keys to look up: an object, or a list of them.")] = "",
         vector: Annotated[str, typer.Option(metavar="JSON", help="Vector to search for: a list of numbers.")] = "",
@@ -30,11 +30,16 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             typer.Option(metavar="NAME=JSON", help="Option of the search: column=v, k=5, nprobes=4, phrase=true."),
         ] = None,
-        analyse: Annotated[bool, typer.Option("--analyse", help="Run it, and say what each node spent.")] = False,
-        eventual: Annotated[
-            bool, typer.Option("--eventual", help="Read the region snapshot, not the manifests.")
+        analyse: Annotated[
+            bool, typer.Option("--analyse", help="Run the query, and show what each node of the plan cost.")
         ] = False,
-        version: Annotated[int | None, typer.Option(help="Read an older table version, with its own snapshot.")] = None,
+        eventual: Annotated[
+            bool,
+            typer.Option(
+                "--eventual", help="Read the region snapshot instead of the manifests: faster, but may be older."
+            ),
+        ] = False,
+        version: Annotated[int | None, typer.Option(help="Read this older table version.")] = None,
         manifest_store: ManifestStore = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
     ) -> None:
@@ -65,7 +70,7 @@ def keys_named(table: memwal.Table, text: str) -> pa.Table:
     rows = found if isinstance(found, list) else [found]
     shape = pa.schema([table.schema.field(name) for name in table.primary_key])
     if not all(isinstance(row, dict) and set(row) == set(shape.names) for row in rows):
-        raise InvalidArgument(f"--key: an object has the columns {', '.join(shape.names)}, and no others")
+        raise InvalidArgument(f"--key: each object must have exactly the columns {', '.join(shape.names)}")
     try:
         return pa.table([_values([row[field.name] for row in rows], field.type) for field in shape], schema=shape)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as wrong:
@@ -96,4 +101,4 @@ def _json(option: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as wrong:
-        raise InvalidArgument(f"{option} is no JSON: {wrong}") from None
+        raise InvalidArgument(f"{option} is not JSON: {wrong}") from None

@@ -42,7 +42,9 @@ def batches(source: str, format_: str | None, schema: pa.Schema | None) -> Itera
         except (pa.ArrowException, UnicodeDecodeError) as error:
             where = "standard input" if source == PIPE else source
             reason = str(error).splitlines()[0]
-            raise InvalidArgument(f"{where} cannot be read as {chosen}: {reason}; --format names another") from None
+            raise InvalidArgument(
+                f"{where} cannot be read as {chosen}: {reason}; use --format if it has another format"
+            ) from None
 
 
 @contextmanager

@@ -36,9 +36,11 @@ def register(app: typer.Typer) -> None:
         time_travel: gc_options.TimeTravelRule = "progress",
         dry_run: gc_options.DryRun = False,
         sizes: Annotated[
-            bool | None, typer.Option("--sizes/--no-sizes", help="Measure what goes; in a dry run unless refused.")
+            bool | None, typer.Option("--sizes/--no-sizes", help="Measure what is deleted. Default: only in a dry run.")
         ] = None,
-        every: Annotated[bool, typer.Option("--all", help="Show each thing that is kept, not only how many.")] = False,
+        every: Annotated[
+            bool, typer.Option("--all", help="List everything that is kept, not only the numbers.")
+        ] = False,
         manifest_store: ManifestStore = None,
         as_json: AsJson = False,
     ) -> None:

@@ -16,19 +16,25 @@ ORPHAN_AGE = "0"
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|h|d)")
 
-RetainVersions = Annotated[int | None, typer.Option(min=1, help="Keep this many newest table versions; all if absent.")]
-RetainAge = Annotated[str | None, typer.Option(metavar="DURATION", help="Keep younger table versions too, such as 7d.")]
-Grace = Annotated[str, typer.Option(metavar="DURATION", help="How long a read, merge or commit may be under way.")]
-RetainManifests = Annotated[int, typer.Option(min=2, help="Keep this many newest manifest versions of each region.")]
-OrphanAge = Annotated[str, typer.Option(metavar="DURATION", help="Keep left-over generations that are younger.")]
+RetainVersions = Annotated[
+    int | None, typer.Option(min=1, help="Keep only this many of the newest table versions. Default: all.")
+]
+RetainAge = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="Also keep table versions younger than this, such as 7d.")
+]
+Grace = Annotated[str, typer.Option(metavar="DURATION", help="The longest time that a read, merge or commit may take.")]
+RetainManifests = Annotated[int, typer.Option(min=2, help="Keep this many of each region's newest manifest versions.")]
+OrphanAge = Annotated[
+    str, typer.Option(metavar="DURATION", help="Keep left-over generations that are younger than this.")
+]
 TimeTravelRule = Annotated[
     str,
     typer.Option(
-        help="Of retained versions, keep what a Restore of them needs (progress), or only what their own "
-        "snapshot lists (snapshot): then they cannot be restored any more."
+        help="What to keep for retained versions: all that restoring them needs (progress), or only what "
+        "their own snapshot lists (snapshot), after which they cannot be restored."
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and why; change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be deleted, and why, without deleting it.")]
 
 
 class Kept(TypedDict):
@@ -69,5 +75,5 @@ def duration_ms(text: str) -> int:
     """A duration such as ``90s``, ``10m``, ``12h`` or ``7d`` in milliseconds; raises `typer.BadParameter`."""
     found = _DURATION.fullmatch(text.strip())
     if found is None and text.strip() != "0":
-        raise typer.BadParameter(f"{text!r} is no duration: a whole number with ms, s, m, h or d, such as 10m or 7d")
+        raise typer.BadParameter(f"{text!r} is not a duration: a whole number with ms, s, m, h or d, such as 10m or 7d")
     return int(found[1]) * _UNITS_MS[found[2]] if found is not None else 0

@@ -97,7 +97,7 @@ class FrontDoor(TyperGroup):
         """Refuse what no system call takes, before a command meets it in a name of a file."""
         for word in args:
             if "\0" in word:
-                ctx.fail(f"{word!r} has a NUL character, which no name and no value can have.")
+                ctx.fail(f"{word!r} has a NUL character, which names and values cannot contain.")
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it

@@ -33,12 +33,12 @@ def register(app: typer.Typer) -> None:
         ],
         version: Annotated[int | None, typer.Option(min=1, help="Look at this table version.")] = None,
         region: Annotated[str | None, typer.Option(metavar="ID", help="Look at this region only.")] = None,
-        limit: Annotated[int, typer.Option(min=1, help="Entries of each list to show.")] = 20,
+        limit: Annotated[int, typer.Option(min=1, help="Show at most this many entries of each list.")] = 20,
         json_: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     ) -> None:
-        """Show what is in a table or in one of its files; reads no rows, and continues behind damage.
+        """Show what is in a table or in one of its files. Reads no rows, and does not stop at damage.
 
-        Exit code 0: shown; 1: something is damaged; 2: nothing is there, or nothing that is known.
+        Exit code 0: shown; 1: something is damaged; 2: there is no such table or file, or its kind is not known.
         """
         from memwal.api.inspecting import inspect as run_inspect
         from memwal.inspection.node import as_json

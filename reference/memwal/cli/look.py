@@ -103,13 +103,16 @@ def _summary(waiting: Sequence[RegionBacklog], table: str) -> str:
         said.append(f"{counted(generations, 'generation')} to merge ({flushed}): `memwal table merge {table}`")
     if damaged:
         said.append(f"{counted(damaged, 'object')} cannot be read: `memwal table verify {table}`")
-    return "\n".join(said) or "nothing waits: all rows are in the base table"
+    return "\n".join(said) or "nothing is waiting: all rows are in the base table"
 
 
 def count(
     table: Place,
     where: Annotated[str, typer.Option(help="SQL condition, as in a WHERE clause.")] = "",
-    eventual: Annotated[bool, typer.Option("--eventual", help="Read the region snapshot, not the manifests.")] = False,
+    eventual: Annotated[
+        bool,
+        typer.Option("--eventual", help="Read the region snapshot instead of the manifests: faster, but may be older."),
+    ] = False,
     manifest_store: ManifestStore = None,
     as_json: AsJson = False,
 ) -> None:
@@ -125,7 +128,7 @@ def count(
 
 def history(
     table: Place,
-    limit: Annotated[int, typer.Option(min=1, help="Versions to show, the newest ones.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Show this many of the newest versions.")] = 20,
     manifest_store: ManifestStore = None,
     as_json: AsJson = False,
 ) -> None:
@@ -155,8 +158,8 @@ def history(
 
 def watch(
     table: Place,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between updates.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Show the state once and exit.")] = False,
     manifest_store: ManifestStore = None,
 ) -> None:
     """Show what waits in each region, again and again until Ctrl-C: rows in the WAL, generations to merge, epochs."""
@@ -173,7 +176,7 @@ def watch(
 
     def seen() -> Group:
         regions, waiting = opened.regions(), {each.region_id: each for each in opened.backlog()}
-        head = Text(f"{table}, version {opened.version}, {datetime.now(UTC):%H:%M:%S} UTC; Ctrl-C ends")
+        head = Text(f"{table}, version {opened.version}, {datetime.now(UTC):%H:%M:%S} UTC; stop with Ctrl-C")
         return Group(head, _grid(regions, waiting), Text(_summary(list(waiting.values()), table)))
 
     try:

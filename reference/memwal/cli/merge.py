@@ -73,13 +73,17 @@ def merge(
         bool, typer.Option(help="Let a manual region replace rows that another manual region merged.")
     ] = False,
     commit_every: Annotated[
-        int, typer.Option(min=1, help="Most regions that share a commit, each with its next generation.")
+        int, typer.Option(min=1, help="Merge at most this many regions in one commit, each with its next generation.")
     ] = COMMIT_EVERY,
     compact_over: Annotated[
-        int, typer.Option(min=0, help="Small fragments of one size, of which more are rewritten as one; 0: never.")
+        int,
+        typer.Option(min=0, help="Rewrite small fragments of one size as one if there are more than this; 0: never."),
     ] = COMPACT_OVER,
     defer_index_remap: Annotated[
-        bool, typer.Option(help="Let indexes cover what small fragments become. Not beside pylance's own compaction.")
+        bool,
+        typer.Option(
+            help="Record where rows of small fragments went, do not rewrite indexes. Not with pylance's compaction."
+        ),
     ] = False,
     manifest_store: ManifestStore = None,
     as_json: AsJson = False,
@@ -104,12 +108,14 @@ def drain(
     table: Place,
     region: Annotated[
         str | None,
-        typer.Argument(metavar="[REGION]", help="Its id, how the id begins, or its values (bucket=2); all if absent."),
+        typer.Argument(
+            metavar="[REGION]", help="Its id, the beginning of its id, or its values (bucket=2). Default: all."
+        ),
     ] = None,
     manifest_store: ManifestStore = None,
     as_json: AsJson = False,
 ) -> None:
-    """Flush what is in the WAL of a region, or of all, and merge its generations; open writers are fenced."""
+    """Flush the WAL of one region or of all, and merge the generations. Fences open writers."""
     with Display() as display:
         opened = memwal.open(table, manifest_store=manifest_store, listener=display)
         report = opened.drain(region_named(opened, region))

@@ -24,15 +24,15 @@ def register(app: typer.Typer) -> None:
         table: Place,
         revision: Annotated[str, typer.Option(help="The revision to migrate to: A, B or R.")] = "B",
         entry_names: Annotated[
-            str, typer.Option(help="Name of an entry's file in its WAL, {id} for the number ({id:020d}: 20 digits).")
+            str, typer.Option(help="File name of a WAL entry, with {id} for its number ({id:020d}: 20 digits).")
         ] = ENTRY_NAMES,
         dry_run: Annotated[
-            bool, typer.Option("--dry-run", help="Read all that would be merged, and change nothing.")
+            bool, typer.Option("--dry-run", help="Read everything that would be merged, without changing anything.")
         ] = False,
         manifest_store: ManifestStore = None,
         as_json: AsJson = False,
     ) -> None:
-        """Merge what a MemWAL index of revision 0 lists, and put one of another revision in its place.
+        """Merge all that a MemWAL index of revision 0 lists, and replace it by one of another revision.
 
         Stop the writers of the table first. A run that was cut short is finished by the next one. Exit code 0: done,
         or said; 1: refused, and standard error says why; 2: usage.

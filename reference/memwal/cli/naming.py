@@ -30,7 +30,9 @@ def region_named(table: memwal.Table, text: str | None) -> str | None:
     ids = [str(each.region_id) for each in regions]
     found = [each for each in ids if each.startswith(text.lower())]
     if len(found) > 1 and text.lower() not in found:
-        raise InvalidArgument(f"{counted(len(found), 'region')} begin with {text!r}: {', '.join(found)}")
+        raise InvalidArgument(
+            f"the ids of {counted(len(found), 'region')} begin with {text!r}; give more of the id: {', '.join(found)}"
+        )
     if not found:
         check_name("region", text, ids)
     return text.lower() if text.lower() in found else found[0]

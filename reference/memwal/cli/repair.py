@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def repair(
         table: Place,
-        dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")] = False,
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, without doing it.")] = False,
         manifest_store: ManifestStore = None,
         as_json: AsJson = False,
     ) -> None:

@@ -27,17 +27,20 @@ def register(app: typer.Typer) -> None:
 
 def scan(
     table: Place,
-    columns: Annotated[str, typer.Option(help="Columns, comma-separated; all if absent.")] = "",
+    columns: Annotated[str, typer.Option(help="Columns to read, separated by commas. Default: all.")] = "",
     where: Annotated[str, typer.Option(help="SQL condition, as in a WHERE clause.")] = "",
-    limit: Annotated[int | None, typer.Option(min=0, help="Rows at most. Default: 20 as a table, else all.")] = None,
-    eventual: Annotated[bool, typer.Option("--eventual", help="Read the region snapshot, not the manifests.")] = False,
-    version: Annotated[int | None, typer.Option(help="Read an older table version, with its own snapshot.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=0, help="Read at most this many rows. Default: 20 for --format table, else all.")
+    ] = None,
+    eventual: Annotated[
+        bool,
+        typer.Option("--eventual", help="Read the region snapshot instead of the manifests: faster, but may be older."),
+    ] = False,
+    version: Annotated[int | None, typer.Option(help="Read this older table version.")] = None,
     format_: Annotated[
         str, typer.Option("--format", help="table, json (one object a line), csv, parquet or arrow (a stream).")
     ] = "table",
-    target: Annotated[
-        str, typer.Option("--out", metavar="FILE", help="Where to write --format to; - is a pipe.")
-    ] = "-",
+    target: Annotated[str, typer.Option("--out", metavar="FILE", help="File to write; - is standard output.")] = "-",
     manifest_store: ManifestStore = None,
     as_json: AsJson = False,
 ) -> None:
@@ -80,7 +83,9 @@ def _write(
         parts = table.batches(columns, where or None, consistency=consistency)
     if target == files.PIPE:
         if format_ in ("parquet", "arrow") and sys.stdout.isatty():
-            raise InvalidArgument(f"{format_} is not for a terminal: name a file with --out, or pipe it")
+            raise InvalidArgument(
+                f"{format_} is binary and cannot go to a terminal: name a file with --out, or pipe it"
+            )
         files.written(parts, schema, format_, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return

@@ -32,16 +32,18 @@ def register(app: typer.Typer) -> None:
         table: Place,
         add: Annotated[
             list[str] | None,
-            typer.Option(metavar="FIELD", help=f"A field of a new spec, again for each further field: {SHAPES}."),
+            typer.Option(metavar="FIELD", help=f"A field of the new spec; repeatable: {SHAPES}."),
         ] = None,
-        drain_first: Annotated[bool, typer.Option("--drain", help="Flush and merge older regions first.")] = False,
+        drain_first: Annotated[
+            bool, typer.Option("--drain", help="Flush and merge the regions of older specs first.")
+        ] = False,
         beside_manual: Annotated[
             bool, typer.Option("--beside-manual", help="Allow a spec on a table with manual regions.")
         ] = False,
         manifest_store: ManifestStore = None,
         as_json: AsJson = False,
     ) -> None:
-        """Show the region specs of a table; with --add make a new one govern new writes."""
+        """Show the region specs of a table, or add one for new writes with --add."""
         opened = memwal.open(table, manifest_store=manifest_store, listener=progress)
         if add:
             request = memwal.region_spec([parsed(text) for text in add])
@@ -52,12 +54,12 @@ def register(app: typer.Typer) -> None:
             out.print_json(json.dumps({"specs": shown}))
             return
         for spec in opened.specs:
-            role = "governs new writes" if spec.spec_id == active else "kept for its regions"
+            role = "used for new writes" if spec.spec_id == active else "kept for older regions"
             out.print(f"spec {spec.spec_id}, {role}", markup=False, highlight=False)
             for field in spec.fields:
                 out.print(f"  {_line(field, opened)}", markup=False, highlight=False, soft_wrap=True)
         if not opened.specs:
-            out.print("no region specs: regions are manual")
+            out.print("this table has no region specs: its writers name their regions")
 
 
 def parsed(text: str) -> SpecRequest:

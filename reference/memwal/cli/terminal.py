@@ -32,11 +32,12 @@ ManifestStore = Annotated[
 ]
 """Where the versions of a table are created that has an external manifest store; as for `memwal.open`."""
 Whole = Annotated[
-    bool, typer.Option("--whole", help="Read every manifest, also those that have not changed since the last one.")
+    bool, typer.Option("--whole", help="Read every manifest, even those that have not changed since the last snapshot.")
 ]
 """Of the commands that build a region snapshot."""
 RegionName = Annotated[
-    str | None, typer.Option("--region", help="One region: its id, how the id begins, or its values, as in bucket=2.")
+    str | None,
+    typer.Option("--region", help="One region: its id, the beginning of its id, or its values, as in bucket=2."),
 ]
 
 QUIET_S = 10.0

@@ -27,10 +27,10 @@ def register(app: typer.Typer) -> None:
     def verify(
         table: Place = "",
         revision: Annotated[
-            str | None, typer.Option(help="Read regions as of this revision, whatever the table says.")
+            str | None, typer.Option(help="Read the regions as this revision, whatever the table says.")
         ] = None,
-        fast: Annotated[bool, typer.Option("--fast", help="Leave out rows, and all but recent history.")] = False,
-        listed: Annotated[bool, typer.Option("--list", help="List the invariants, and check nothing.")] = False,
+        fast: Annotated[bool, typer.Option("--fast", help="Do not check rows and older history.")] = False,
+        listed: Annotated[bool, typer.Option("--list", help="List the invariants without checking a table.")] = False,
         as_json: AsJson = False,
     ) -> None:
         """Check a table against every invariant, read only. Exit code 0: clean, 1: findings, 2: no such table."""

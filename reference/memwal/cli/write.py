@@ -25,7 +25,8 @@ BATCH_ROWS = 100_000
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", help="parquet, csv (with a header), json (one object a line) or arrow; default: as named."
+        "--format",
+        help="parquet, csv (with a header), json (one object a line) or arrow. Default: by the file's ending.",
     ),
 ]
 
@@ -39,19 +40,21 @@ def register(app: typer.Typer) -> None:
 def create(
     table: Place,
     source: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="First rows, which also say the columns; - is a pipe.")
+        str | None,
+        typer.Argument(metavar="[FILE]", help="File with the first rows and their columns; - is standard input."),
     ] = None,
-    key: Annotated[list[str] | None, typer.Option(help="Column of the primary key; again for further ones.")] = None,
+    key: Annotated[list[str] | None, typer.Option(help="Column of the primary key; repeatable.")] = None,
     column: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=TYPE", help="A column where there is no FILE, as in id=int64.")
+        list[str] | None,
+        typer.Option(metavar="NAME=TYPE", help="Without FILE: a column and its type, as in id=int64; repeatable."),
     ] = None,
     buckets: Annotated[
-        int | None, typer.Option(min=1, help="Regions, over which rows are spread by a hash of the key; see --spec.")
+        int | None, typer.Option(min=1, help="Number of regions; a hash of the key chooses the region of a row.")
     ] = None,
     spec: Annotated[
         list[str] | None, typer.Option(metavar="FIELD", help=f"A field of the region spec; repeatable: {SHAPES}.")
     ] = None,
-    revision: Annotated[str, typer.Option(help="A, B, or R, which the released native writer reads.")] = "B",
+    revision: Annotated[str, typer.Option(help="A, B, or R, which the released native writer can read.")] = "B",
     wal_collection: Annotated[
         bool, typer.Option("--wal-collection", help="Let gc delete WAL entries; cannot be changed later.")
     ] = False,
@@ -67,11 +70,11 @@ def create(
     Without --buckets and --spec the table has one region, which one writer at a time can hold.
     """
     if not key:
-        raise typer.BadParameter("name the column, or the columns, of the primary key", param_hint="--key")
+        raise typer.BadParameter("name the column or columns of the primary key", param_hint="--key")
     if (source is None) == (not column):
-        raise typer.BadParameter("either a FILE, or columns as in --column id=int64", param_hint="FILE")
+        raise typer.BadParameter("give either a FILE or columns, as in --column id=int64", param_hint="FILE")
     if buckets is not None and spec:
-        raise typer.BadParameter("either --buckets, or the fields of a spec of your own", param_hint="--buckets")
+        raise typer.BadParameter("give either --buckets or --spec, not both", param_hint="--buckets")
     rows = None if source is None else _rows(files.batches(source, format_, None))
     made = memwal.create(
         table,
@@ -93,19 +96,19 @@ def create(
 
 def upsert(
     table: Place,
-    sources: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of rows; - is a pipe.")],
+    sources: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files with rows; - is standard input.")],
     format_: Format = None,
     sequence_by: Annotated[str | None, typer.Option(help="Column by which the last row of a key wins.")] = None,
     late_rows: Annotated[
         str, typer.Option(help="Rows whose sequence is not higher than the stored one: drop, keep or fail.")
     ] = "drop",
-    batch_rows: Annotated[int, typer.Option(min=1, help="Rows that are written at a time.")] = BATCH_ROWS,
+    batch_rows: Annotated[int, typer.Option(min=1, help="Number of rows to write at a time.")] = BATCH_ROWS,
     manifest_store: ManifestStore = None,
     as_json: AsJson = False,
 ) -> None:
-    """Insert rows, or replace those that have their keys. They are durable in the WAL when this ends.
+    """Insert rows, or replace rows with the same key. They are durable when the command ends.
 
-    Claims each region that it writes to: a writer that has one open is fenced. After a failure run it again.
+    Claims each region that it writes to, which fences open writers of it. If it fails, run it again.
     """
     check_name("way with late rows", late_rows, ("drop", "keep", "fail"))
     opened = memwal.open(table, manifest_store=manifest_store, listener=progress)
@@ -132,7 +135,7 @@ def _rows(batches: Iterator[pa.RecordBatch]) -> pa.Table:
 
     first = next(batches, None)
     if first is None:
-        raise InvalidArgument("there are no rows that could say the columns: name them with --column")
+        raise InvalidArgument("the file has no rows to take the columns from: name them with --column")
     return pa.Table.from_batches(list(chain([first], batches)))
 
 

@@ -22,4 +22,4 @@ def decode(data: bytes, path: str) -> frozenset[int]:
     try:
         return frozenset(pyroaring.BitMap.deserialize(data))
     except ValueError as error:
-        raise ArtifactError("TXN-029", path, f"the fragments of an index are no Roaring bitmap: {error}") from error
+        raise ArtifactError("TXN-029", path, f"the fragments of an index are not a Roaring bitmap: {error}") from error

@@ -243,7 +243,7 @@ def decode(data: bytes, revision: Revision, path: str) -> IndexDetails:
 
 @implements("AMB-04")
 def is_revision_0(data: bytes, path: str) -> bool:
-    """Whether details hold records of revision 0. Raises `ArtifactError` for bytes that are no message."""
+    """Whether details hold records of revision 0. Raises `ArtifactError` for bytes that are not a message."""
     return _is_revision_0(protobuf.parse(mem_wal_pb2.MemWalIndexDetails, data, clause="INDEX-010", path=path))
 
 

@@ -1,4 +1,4 @@
-"""JSON from files and from other programs: nested deeper than is ever meant, it is no JSON.
+"""JSON from files and from other programs: nested deeper than is ever meant, it is not JSON.
 
 Whatever walks a value that is nested a thousand deep runs out of stack, first of all the parser itself.
 """

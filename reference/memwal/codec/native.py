@@ -118,7 +118,7 @@ def _typed(path: str, clause: str, refusal: str) -> Iterator[None]:
             raise NoRoom(path, f"cannot be decoded now: {_first_line(error)}") from error
         raise ArtifactError(clause, path, f"{refusal}: {_first_line(error)}") from error
     except BaseException as error:
-        # The type of a panic is no Exception.
+        # The type of a panic is not an Exception.
         if type(error).__name__ != "PanicException":
             raise
         raise ArtifactError(clause, path, f"{refusal}: the native reader panicked") from error

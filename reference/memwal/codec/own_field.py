@@ -37,7 +37,7 @@ def split(number: int, unknown: bytes, clause: str, path: str) -> tuple[str, byt
     try:
         text = own[-1].data.decode()
     except UnicodeDecodeError as error:
-        raise ArtifactError(clause, path, f"field {number} is no text: {error}") from error
+        raise ArtifactError(clause, path, f"field {number} is not text: {error}") from error
     others = [fields[i] for i in range(len(fields)) if fields[i].field_number != number]
     rest = b"".join(_field(each.field_number, each.wire_type, each.data) for each in others)
     message.DiscardUnknownFields()

@@ -80,7 +80,7 @@ def storage_metadata(metadata: Mapping[str, bytes], path: str) -> dict[str, Any]
     except (ValueError, TypeError, LookupError) as error:
         raise ArtifactError("AMB-51", path, f"schema metadata {_STORAGE!r} is not readable: {error}") from error
     if not isinstance(found, dict):
-        raise ArtifactError("AMB-51", path, f"schema metadata {_STORAGE!r} is no object")
+        raise ArtifactError("AMB-51", path, f"schema metadata {_STORAGE!r} is not an object")
     return found
 
 

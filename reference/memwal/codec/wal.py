@@ -221,9 +221,9 @@ def _check(batch: pa.RecordBatch) -> None:
     batch.validate(full=True)
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if not field.nullable and column.null_count:
-            raise pa.ArrowInvalid(f"NULL in column {field.name!r}, which has none")
+            raise pa.ArrowInvalid(f"NULL in column {field.name!r}, which must not have it")
         if where := cellwise.null_within(column, repr(field.name)):
-            raise pa.ArrowInvalid(f"NULL in {where}, which has none")
+            raise pa.ArrowInvalid(f"NULL in {where}, which must not have it")
 
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, EOFError)

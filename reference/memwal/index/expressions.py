@@ -59,15 +59,15 @@ def parse(text: str, sources: int) -> tuple[str, ...]:
     tokens: list[str] = []
     at = 0
     if "--" in re.sub(r"'(?:[^']|'')*'", "''", text):
-        raise InvalidArgument(f"comments are not part of region expressions: {text!r}", clause="AMB-65")
+        raise InvalidArgument(f"a region expression cannot have comments: {text!r}", clause="AMB-65")
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise InvalidArgument(f"not understood at character {at} of {text!r}", clause="AMB-65")
+            raise InvalidArgument(f"cannot parse {text!r} at character {at}", clause="AMB-65")
         tokens.append(found[1] if found[1].startswith("'") else found[1].lower())
         at = found.end()
     if not tokens:
-        raise InvalidArgument("an expression has no text", clause="REGION-015")
+        raise InvalidArgument("a region expression must not be empty", clause="REGION-015")
     for token in tokens:
         if re.match(r"[a-z_]", token) and token not in _WORDS:
             _check_name(token, sources, text)
@@ -195,7 +195,7 @@ def _arguments(tokens: Sequence[str], opening: int, text: str) -> tuple[list[Seq
             start = at + 1
         if depth == 0:
             return found, at + 1
-    raise InvalidArgument(f"a hash function without its arguments: {text!r}", clause="AMB-65")
+    raise InvalidArgument(f"the hash function in {text!r} needs its arguments in brackets", clause="AMB-65")
 
 
 @contextmanager

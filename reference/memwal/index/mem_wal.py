@@ -48,7 +48,9 @@ async def enable(io: Io, state: TableState, details: IndexDetails) -> TableState
     """
     may_enable(state)
     if not state.primary_key:
-        raise InvalidArgument("MemWAL needs an unenforced primary key in the schema", clause="FORMAT-001")
+        raise InvalidArgument(
+            "MemWAL needs an unenforced primary key in the schema: name its columns in primary_key", clause="FORMAT-001"
+        )
     entry = _entry(table_pb2.IndexMetadata(name=INDEX_NAME), details, await _fresh(io), await io.now())
     return await commit(io, state, _replacing(state.mem_wal_entry, entry))
 

@@ -117,7 +117,7 @@ async def the_manual_region(io: Io) -> Registered:
 
     async def choose(state: TableState, details: IndexDetails) -> tuple[Rows, Rows]:
         if discovery.active_spec(details) is not None:
-            raise InvalidArgument("the table has a region spec: name the region's values", clause="AMB-56")
+            raise InvalidArgument("the table has a region spec: give the region's values", clause="AMB-56")
         before = {row.region_id: row for row in await snapshot.load(io, state)}
         rows = before | await _unlisted(io, state, before)
         manual = sorted(region for region, row in rows.items() if not row.spec_id)

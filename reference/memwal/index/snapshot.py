@@ -63,7 +63,7 @@ def inline_most(state: TableState) -> int:
     if text is None:
         return INLINE_REGIONS
     if not text.isdecimal():
-        raise ArtifactError("SNAP-014", state.path, f"config {CONFIG_INLINE_REGIONS} is no number: {text!r}")
+        raise ArtifactError("SNAP-014", state.path, f"config {CONFIG_INLINE_REGIONS} is not a number: {text!r}")
     return int(text)
 
 

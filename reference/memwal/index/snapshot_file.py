@@ -205,11 +205,11 @@ def _known_nulls(table: pa.Table, path: str) -> Mapping[str, frozenset[str]]:
     try:
         return {str(name): frozenset(map(str, _ids(regions))) for name, regions in json_text.parse(text).items()}
     except (ValueError, AttributeError, TypeError) as error:
-        reason = f"metadata {KNOWN_NULL.decode()} is no object of lists: {error}"
+        reason = f"metadata {KNOWN_NULL.decode()} is not an object of lists: {error}"
         raise ArtifactError("AMB-57", path, reason) from error
 
 
 def _ids(regions: object) -> Iterable[object]:
     if not isinstance(regions, list):
-        raise TypeError(f"{regions!r} is no list")
+        raise TypeError(f"{regions!r} is not a list")
     return regions

@@ -81,7 +81,7 @@ def _year(column: pa.Array) -> pa.Array:
     try:
         return found.cast(pa.int32())
     except pa.ArrowInvalid as error:
-        raise InvalidArgument(f"a year is no int32: {error}", clause="REGION-024") from error
+        raise InvalidArgument(f"a year is not an int32: {error}", clause="REGION-024") from error
 
 
 def years(times: npt.NDArray[np.datetime64]) -> npt.NDArray[np.int64]:

@@ -100,7 +100,7 @@ def _column(batch: pa.Table | pa.RecordBatch, name: str | None) -> pa.Array | pa
     if name is None:
         return None
     if name not in batch.schema.names:
-        raise InvalidArgument(f"the rows lack column {name!r}, which decides on their region", clause="REGION-014")
+        raise InvalidArgument(f"the rows need column {name!r}, which chooses their region", clause="REGION-014")
     return batch.column(name)
 
 
@@ -147,7 +147,7 @@ def check_spec(
     names = [field.field_id for field in spec.fields]
     for name in names:
         if not _FIELD_ID.fullmatch(name):
-            raise InvalidArgument(f"region field id {name!r} is not of letters, digits and _", clause="AMB-67")
+            raise InvalidArgument(f"region field id {name!r} may have only letters, digits and _", clause="AMB-67")
         if names.count(name) > 1:
             raise InvalidArgument(f"region field id {name!r} occurs more than once", clause="REGION-013")
     for field in spec.fields:

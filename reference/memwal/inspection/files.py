@@ -44,7 +44,7 @@ async def inspect_file(io: Io, name: str, revision: Revision = R, kind: str = ""
         node = await look(lance_files.inspect(io, name, size, limit), io.path(name))
         return node if isinstance(node, Node) else damaged(found, name, node)
     if size > WHOLE_MOST:
-        raise InvalidArgument(f"{io.path(name)}: {size} bytes, too many for any file but a data file")
+        raise InvalidArgument(f"{io.path(name)}: {size} bytes are too many for any file but a data file")
     data = await io.get(name)
     return describe(data, io.path(name), name, revision, found or "", limit)
 
@@ -68,7 +68,7 @@ def describe(data: bytes, path: str, name: str, revision: Revision, kind: str = 
     """A file by its bytes, one of a kind that is read as a whole."""
     found = kind or kinds.by_content(path, data)
     if found is None:
-        raise InvalidArgument(f"{path}: {len(data)} bytes that are no file of a table, as far as can be told")
+        raise InvalidArgument(f"{path}: {len(data)} bytes that are not a known kind of file of a table")
     if found == kinds.TABLE_VERSION:
         return _table_version(data, path, name, limit)
     try:

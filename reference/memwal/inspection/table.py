@@ -45,7 +45,7 @@ async def inspect_table(
         raise NotFound(io.path(paths.VERSIONS))
     if version is not None and version not in listing.versions:
         span = f"{listing.versions[0]} to {listing.versions[-1]}" if listing.versions else "none"
-        raise InvalidArgument(f"there is no version {version}; there are {span}")
+        raise InvalidArgument(f"there is no version {version}; choose one of {span}")
     state, broken = await _newest(io, listing, version)
     damage = list(broken)
     if not listing.versions:
@@ -107,7 +107,7 @@ def _revision(state: TableState | None) -> tuple[Revision, list[Violation]]:
     if name in REVISIONS:
         return REVISIONS[name], []
     known = ", ".join(REVISIONS)
-    return R, [objection(state.path, f"config {CONFIG_REVISION} is {name!r}; known are {known}", "AMB-06")]
+    return R, [objection(state.path, f"config {CONFIG_REVISION} is {name!r}; it must be one of {known}", "AMB-06")]
 
 
 async def _chosen(io: Io, state: TableState, name: str, limit: int) -> Node:

@@ -205,13 +205,13 @@ def _listed(data: bytes, index: table_pb2.IndexMetadata, state: TableState) -> t
     values = {inner[i].field_number: inner[i].data for i in range(len(inner))}
     name, size_bytes = values.get(1), values.get(2, 0)
     if not isinstance(name, bytes) or not isinstance(size_bytes, int):
-        raise _misread(state, index, "lists a file without a name, or with a size that is no number")
+        raise _misread(state, index, "lists a file without a name, or with a size that is not a number")
     try:
         text = name.decode()
     except UnicodeDecodeError as error:
-        raise _misread(state, index, f"lists a file whose name is no UTF-8: {error}") from error
+        raise _misread(state, index, f"lists a file whose name is not UTF-8: {error}") from error
     if "\0" in text or set(text.split("/")) & {"", ".", ".."}:
-        raise _misread(state, index, f"lists a file by {text!r}, which is no name inside of its folder")
+        raise _misread(state, index, f"lists a file by {text!r}, which is not a name inside of its folder")
     return text, size_bytes
 
 

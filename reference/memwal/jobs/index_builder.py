@@ -136,7 +136,9 @@ async def _check_models(io: Io, name: str, before: Segments, added: Segments) ->
     old = {await vector_models.load(io, entry) for entry in before if is_vector(entry)} - {None}
     new = {await vector_models.load(io, entry) for entry in added if is_vector(entry)}
     if old and not new <= old:
-        raise EngineBug(f"index {name!r} was trained anew while it was extended (AMB-51)")
+        raise EngineBug(
+            f"index {name!r} was trained anew while it was extended, which a maintained index must not be (AMB-51)"
+        )
 
 
 async def _store(io: Io, mirror: Mirror, state: TableState, extension: Extension) -> tuple[Segments, tuple[str, ...]]:

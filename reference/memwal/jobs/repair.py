@@ -1,6 +1,6 @@
 """The few repairs that lose nothing readable: of a wrong version hint, and of WAL entries that cannot be read.
 
-An entry that is whole, and holds values that their types do not have (a text that is no UTF-8), was acknowledged by a
+An entry that is whole, and holds values that their types do not have (a text that is not UTF-8), was acknowledged by a
 writer that did not look. Its bytes are copied into the region's folder ``quarantine``, and its position keeps its other
 rows, under the same epoch. What lies before and behind it stays, and can be read again.
 

@@ -220,13 +220,15 @@ async def remove_spec(io: Io, spec_id: SpecId) -> TableState:
     async def derive(state: TableState, details: IndexDetails) -> IndexDetails:
         ids = [spec.spec_id for spec in details.specs]
         if spec_id not in ids:
-            raise InvalidArgument(f"the table has no region spec {spec_id}; there are {ids}", clause="REGION-008")
+            raise InvalidArgument(f"the table has no region spec {spec_id}; choose one of {ids}", clause="REGION-008")
         if spec_id == max(ids):
-            raise InvalidArgument(f"region spec {spec_id} governs new writes: it stays", clause="AMB-54")
+            raise InvalidArgument(
+                f"region spec {spec_id} is used for new writes: add another one before you drop it", clause="AMB-54"
+            )
         users = [r for r, row in (await _rows(io, state)).items() if row.spec_id == spec_id]
         if users:
             raise InvalidArgument(
-                f"spec {spec_id} stays: {counted(len(users), 'region')} of it exist; see `memwal table specs`",
+                f"region spec {spec_id} cannot be dropped, because it has {counted(len(users), 'region')}",
                 clause="AMB-54",
             )
         return replace(details, specs=tuple(spec for spec in details.specs if spec.spec_id != spec_id))

@@ -194,7 +194,7 @@ def comparable_value(value: object, kind: pa.DataType) -> Any:
         return comparable(pa.array([value], kind, from_pandas=False))[0]
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         reason = str(error).partition("\n")[0]
-        raise InvalidArgument(f"{value!r} is no value of a column of type {kind}: {reason}") from error
+        raise InvalidArgument(f"{value!r} is not a value of a column of type {kind}: {reason}") from error
 
 
 def sorted_offsets(found: Iterable[int]) -> Offsets:

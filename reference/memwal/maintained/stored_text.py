@@ -146,7 +146,7 @@ def _text(numbers: Mapping[bytes, int], path: str) -> dict[str, int]:
     try:
         return {term.decode(): number for term, number in numbers.items()}
     except UnicodeDecodeError as error:
-        raise ArtifactError(_CLAUSE, path, f"a term is no text: {error}") from error
+        raise ArtifactError(_CLAUSE, path, f"a term is not text: {error}") from error
 
 
 async def _read(io: Io, name: str) -> pa.Table:

@@ -86,7 +86,7 @@ class TextIndex:
         ``statistics``: of all sources of the query, this one included; None takes this one alone.
         """
         if k is not None and k < 1:
-            raise InvalidArgument("a search asks for at least one row")
+            raise InvalidArgument("k must be at least 1")
         corpus = self.corpus(live, asked.terms)
         offsets, values = corpus.scores(asked, statistics if statistics is not None else corpus.statistics())
         return best(offsets, values, k, greatest=True)

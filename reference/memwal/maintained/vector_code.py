@@ -240,13 +240,13 @@ class VectorCode:
         try:
             vector = np.asarray(query, np.float64)
         except (ValueError, TypeError) as error:
-            raise InvalidArgument(f"the query is no vector: {error}") from error
+            raise InvalidArgument(f"the query is not a vector of numbers: {error}") from error
         if vector.shape != (self.dimension,) or not np.isfinite(vector).all():
             raise InvalidArgument(f"the query is not a vector of {self.dimension} finite numbers")
         if self.metric == "cosine":
             length = float(np.sqrt(vector @ vector))
             if not length:
-                raise InvalidArgument("a zero vector has no direction to compare")
+                raise InvalidArgument("a zero vector has no direction to compare: search with another vector")
             vector = vector / length
         if self.metric == "dot":
             return QueryVector(vector, -(self.centroids @ vector), self._words(-vector))

@@ -57,7 +57,7 @@ class VectorIndex:
         ``partitions``: how many of the nearest partitions are looked at; None looks at all.
         """
         if k < 1 or (partitions is not None and partitions < 1):
-            raise InvalidArgument("a search asks for at least one row and one partition")
+            raise InvalidArgument("k and nprobes must be at least 1")
         vector = self.code.query_vector(query)
         encoded = self.encoded()
         wanted = live[encoded.offsets]

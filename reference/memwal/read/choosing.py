@@ -31,7 +31,9 @@ async def chosen_index(
         if found is not None and found.column == column and (found.code if kind == "vector" else found.tokenizer):
             return found
         if name is not None:
-            raise InvalidArgument(f"index {name!r} is no trained {kind} index over column {column!r}", clause="AMB-48")
+            raise InvalidArgument(
+                f"index {name!r} is not a trained {kind} index over column {column!r}", clause="AMB-48"
+            )
     return None
 
 

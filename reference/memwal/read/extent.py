@@ -36,7 +36,7 @@ def check(size_bytes: int, asked: Query) -> None:
     if most is None:
         return
     reason = f"the answer takes {_said(size_bytes)} of memory at least, and there are {_said(most)}"
-    raise InvalidArgument(f"{reason}: read it in parts with batches(), or with fewer columns or a filter")
+    raise InvalidArgument(f"{reason}: read it in parts with batches(), or read fewer columns or rows")
 
 
 def _width(kind: pa.DataType) -> float:

@@ -103,7 +103,7 @@ def mask(condition: pc.Expression | str, schema: pa.Schema) -> Matching:
         _check_size(condition)
         matching = lambda rows: _by_sql(rows, condition)  # noqa: E731
     else:
-        raise InvalidArgument(f"a filter is a pyarrow expression or SQL text, not {type(condition).__name__}")
+        raise InvalidArgument(f"a filter must be a pyarrow expression or SQL text, not {type(condition).__name__}")
     matching(schema.empty_table())
     return matching
 
@@ -129,7 +129,7 @@ def _by_expression(rows: pa.Table, condition: pc.Expression) -> npt.NDArray[np.b
     except (pa.ArrowException, KeyError) as error:
         raise InvalidArgument(f"the filter does not fit the table: {error}") from error
     if not pa.types.is_boolean(found.type):
-        raise InvalidArgument(f"the filter does not fit the table: it gives {found.type}, not truth values")
+        raise InvalidArgument(f"the filter does not fit the table: it gives {found.type}, not true or false")
     return truths.of_arrow(found)
 
 
@@ -151,4 +151,4 @@ def _said(error: Exception, rows: pa.Table) -> str:
     """What DataFusion says of a filter, with the table's own columns where it names one that there is not."""
     reason = str(error).splitlines()[0].removeprefix("DataFusion error: ")
     missing = re.search(r"No field named (\S+?)\.?$", reason)
-    return reason if missing is None else f"it has no column {missing[1]}; there are {rows.schema.names}"
+    return reason if missing is None else f"it has no column {missing[1]}; the table has {rows.schema.names}"

@@ -120,7 +120,7 @@ def _parsed(condition: str, schema: pa.Schema) -> Any:
     try:
         return _rows_of(schema).parse_sql_expr(condition)
     except Exception as error:
-        raise InvalidArgument(f"the filter {shown(condition)} is no single condition: {error}") from error
+        raise InvalidArgument(f"the filter {shown(condition)} is not a single condition: {error}") from error
 
 
 @lru_cache(maxsize=16)

@@ -247,7 +247,9 @@ async def search(
         check_columns(view.base.schema, [asked.column])
         index = await chosen_index(io, view.base, asked.column, asked.index, "text")
         if index is None or index.tokenizer is None:
-            raise InvalidArgument(f"no full-text index over column {asked.column!r} of the base table", clause="AMB-48")
+            raise InvalidArgument(
+                f"the base table has no full-text index over column {asked.column!r}: build one first", clause="AMB-48"
+            )
         terms = TextIndex(index.tokenizer).asked(asked.query, every_term=asked.every_term, phrase=asked.phrase)
         if asked.phrase and not index.tokenizer.with_positions:
             raise InvalidArgument(f"index {index.name!r} keeps no positions of terms, which a phrase needs")
@@ -267,7 +269,7 @@ async def search(
         return (await plan.run() if run else pa.table({})), plan
 
     if asked.k < 1:
-        raise InvalidArgument("a search asks for at least one row")
+        raise InvalidArgument("k must be at least 1")
     return await over(io, query.version, body)
 
 

@@ -105,9 +105,9 @@ async def search(
         return (await plan.run() if run else pa.table({})), plan
 
     if asked.k < 1:
-        raise InvalidArgument("a search asks for at least one row")
+        raise InvalidArgument("k must be at least 1")
     if asked.nprobes < 1 or (asked.refine_factor is not None and asked.refine_factor < 1):
-        raise InvalidArgument("a search looks at one partition at least, and ranks anew as many rows as it asks for")
+        raise InvalidArgument("nprobes must be at least 1, and refine_factor at least 1")
     return await over(io, query.version, body)
 
 
@@ -141,9 +141,9 @@ def _code(asked: Nearest, index: MaintainedIndex | None, base: TableState) -> Ve
         return index.code
     kind, metric = base.schema.field(asked.column).type, asked.metric or "l2"
     if metric not in METRICS:
-        raise InvalidArgument(f"unknown metric {metric!r}; there are {', '.join(METRICS)}")
+        raise InvalidArgument(f"there is no metric {metric!r}; choose one of {', '.join(METRICS)}")
     if not pa.types.is_fixed_size_list(kind) or not pa.types.is_floating(kind.value_type):
-        raise InvalidArgument(f"column {asked.column!r} of type {kind} has no vectors")
+        raise InvalidArgument(f"column {asked.column!r} of type {kind} is not a column of vectors")
     return _uncoded(metric, kind.list_size)
 
 

@@ -65,7 +65,7 @@ def claimed(current: RegionManifest | None, region: Region) -> RegionManifest:
         )
     # A sealed region (R) has no writer any more, and is never opened again.
     if current.sealed:
-        raise InvalidArgument(f"region {region.region_id} is sealed and takes no writer", clause="FENCE-003")
+        raise InvalidArgument(f"region {region.region_id} is sealed: no writer can open it", clause="FENCE-003")
     if current.epoch == UINT64_MAX:
         raise ArtifactError("FENCE-005", region.io.root, "no epoch follows the largest number")
     # FENCE-005, MANIFEST-034: exactly one above what was loaded, and nothing else changes.

@@ -58,7 +58,7 @@ class Limits:
                 raise InvalidArgument(f"limit {field.name} is {value!r}, not a positive whole number")
         if self.unflushed_bytes < self.memtable_bytes:
             reason = f"limit unflushed_bytes is {self.unflushed_bytes}, below memtable_bytes {self.memtable_bytes}"
-            raise InvalidArgument(f"{reason}: a MemTable could never be filled")
+            raise InvalidArgument(f"{reason}: a MemTable could never be full")
 
 
 @dataclass(frozen=True, slots=True)

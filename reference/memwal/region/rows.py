@@ -158,7 +158,9 @@ def check_deletes(revision: Revision, schema: pa.Schema, given: Sequence[str]) -
         raise InvalidArgument(reason, clause="AMB-89")
     strict = [f.name for f in schema if f.name not in given and not f.nullable]
     if strict:
-        raise InvalidArgument(f"a delete needs NULL in the not nullable columns {strict}", clause="AMB-89")
+        raise InvalidArgument(
+            f"a delete stores NULL in all columns but those of the key: make {strict} nullable", clause="AMB-89"
+        )
 
 
 def field_id(column: pa.Field) -> FieldId | None:

@@ -349,7 +349,9 @@ class Comparison:
         if self.sequence.late_rows == "fail" and compared.late.any():
             first = rows.slice(int(compared.late.argmax()), 1).select([*self.key, column]).to_pylist()[0]
             count = int(compared.late.sum())
-            raise LateRow(f"late: {counted(count, 'row')}; the first is {first}, and a row of its key is not lower")
+            raise LateRow(
+                f"{counted(count, 'row')} came late; the first is {first}, whose key has a row that is not lower"
+            )
         return cellwise.where(rows, kept), compared
 
     def written(self, rows: pa.Table, compared: Compared | None) -> None:

@@ -126,7 +126,7 @@ def _check_pattern(pattern: str) -> None:
     try:
         names = [pattern.format(id=number) for number in (0, 1)]
     except (LookupError, ValueError, TypeError) as error:
-        raise InvalidArgument(f"{pattern!r} is no name with {{id}} in it: {error}", clause="AMB-134") from error
+        raise InvalidArgument(f"{pattern!r} is not a name with {{id}} in it: {error}", clause="AMB-134") from error
     if names[0] == names[1]:
         raise InvalidArgument(f"{pattern!r} has no {{id}}: all entries would be one file", clause="AMB-134")
 
@@ -148,14 +148,18 @@ async def _check_keys(io: Io, state: TableState, revision: Revision) -> None:
     """Raise `InvalidArgument` unless the table has a key that ``revision`` can use, with distinct values."""
     key = state.primary_key
     if not key:
-        raise InvalidArgument("MemWAL needs an unenforced primary key in the schema", clause="FORMAT-001")
+        raise InvalidArgument(
+            "MemWAL needs an unenforced primary key in the schema: name its columns in primary_key", clause="FORMAT-001"
+        )
     schema.with_primary_key(state.schema, key)
     door.check_schema(state.schema)
     door.check_key(state.schema, key, revision)
     rows = await read.scan(io, state, list(key))
     for name in key:
         if rows.column(name).null_count:
-            raise InvalidArgument(f"the table has NULL in key column {name!r}", clause="AMB-136")
+            raise InvalidArgument(
+                f"key column {name!r} of the table has NULLs: give these rows a key, or delete them", clause="AMB-136"
+            )
     distinct = len(newest(rows, key))
     if distinct != rows.num_rows:
         raise InvalidArgument(

@@ -153,7 +153,7 @@ def _array(message: rowids_pb2.EncodedU64Array, path: str) -> list[int]:
 
 def _numbers(data: bytes, kind: str, path: str) -> npt.NDArray[np.unsignedinteger]:
     if len(data) % np.dtype(kind).itemsize:
-        raise ArtifactError("LEGACY-016", path, f"{len(data)} bytes are no whole number of {kind} values")
+        raise ArtifactError("LEGACY-016", path, f"{len(data)} bytes are not a whole number of {kind} values")
     return np.frombuffer(data, dtype=kind)
 
 

@@ -36,7 +36,7 @@ class Store(Protocol):
         and `StorageError` (not applied, repeating is pointless). `OutcomeUnknown` is raised for every request that
         changes the store and whose fate could not be learned, and for requests that only read as `Unreachable` alone:
         there was no answer. Raises
-        `InvalidArgument` for a name that is no object name, and for a request of an unknown kind.
+        `InvalidArgument` for a name that is not an object name, and for a request of an unknown kind.
         """
 
     def describe(self) -> str:
@@ -51,7 +51,7 @@ def handler(handlers: Handlers[S_contra], request: StoreRequest[Any]) -> Callabl
     kind = type(request)
     found = handlers.get(kind)
     if found is None:
-        raise InvalidArgument(f"no request that a store performs: {kind.__name__}")
+        raise InvalidArgument(f"stores cannot perform the request {kind.__name__}")
     if request.path or kind not in _OF_FOLDERS:
         check_name(request.path)
     if isinstance(request, _WITH_TARGET):
@@ -68,7 +68,9 @@ def check_name(name: str) -> None:
     """
     framed = f"/{name}/"
     if "//" in framed or "/./" in framed or "/../" in framed or "\0" in framed:
-        raise InvalidArgument(f"not an object name: {name!r} (relative, no empty, '.' or '..' component, no NUL)")
+        raise InvalidArgument(
+            f"not an object name: {name!r}; use a relative path without empty, '.' or '..' parts and without NUL"
+        )
     try:
         name.encode()
     except UnicodeEncodeError as error:

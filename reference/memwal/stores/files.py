@@ -24,7 +24,7 @@ Create = Callable[[str, bytes, str, bool], None]
 """``create(target, data, name, fsync)``: file system path, content, object name for errors, fsync the file first."""
 
 NOTHING_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
-"""Errors that say, of a request for an existing object, that there is none: a folder is no object."""
+"""Errors that say, of a request for an existing object, that there is none: a folder is not an object."""
 
 _FATE_OPEN = frozenset(
     {errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.EINTR, errno.ENXIO, errno.ENODEV}

@@ -135,7 +135,7 @@ class LocalStore:
 
     def _writable(self, name: str) -> str:
         if files.is_leftover(name.rpartition("/")[2]):
-            raise InvalidArgument(f"{name!r}: names of temporary files are reserved")
+            raise InvalidArgument(f"{name!r}: this name is reserved for temporary files")
         return self._prefix + name
 
     def _sync(self, path: str, name: str) -> None:

@@ -49,18 +49,18 @@ def open_store(url: str, storage_options: Options | None = None) -> tuple[Store,
     if not separator:
         return _directory(Path(url), options), ""
     if scheme not in _OPENERS:
-        raise InvalidArgument(f"{url!r}: unknown scheme; known are a plain path and {', '.join(_OPENERS)}")
+        raise InvalidArgument(f"{url!r}: this scheme is not known; use a plain path or one of {', '.join(_OPENERS)}")
     return _OPENERS[scheme](scheme, rest, options)
 
 
 def _directory(path: Path, options: dict[str, str]) -> Store:
     fsync = options.pop("fsync", "false").lower()
     if options:
-        raise InvalidArgument(f"a local directory takes no storage option {', '.join(sorted(options))}")
+        raise InvalidArgument(f"for a local directory, leave out the storage option {', '.join(sorted(options))}")
     if fsync not in ("true", "false"):
-        raise InvalidArgument(f"storage option fsync is true or false, not {fsync!r}")
+        raise InvalidArgument(f"storage option fsync must be true or false, not {fsync!r}")
     if "\0" in str(path):
-        raise InvalidArgument(f"no path: {str(path)!r}")
+        raise InvalidArgument(f"{str(path)!r} is not a path")
     return LocalStore(path, fsync=fsync == "true")
 
 
@@ -87,7 +87,7 @@ def _memory(scheme: str, rest: str, options: dict[str, str]) -> tuple[Store, str
 def _bucket(scheme: str, rest: str, options: dict[str, str]) -> tuple[Store, str]:
     bucket, folder = _split(scheme, rest)
     if not bucket:
-        raise InvalidArgument(f"{scheme}://{rest}: names no bucket")
+        raise InvalidArgument(f"{scheme}://{rest}: names no bucket: write {scheme}://bucket/path")
     stores, objects = _obstore(scheme)
     kind, defaults = _BUCKETS[scheme]
     config = {key.lower(): value for key, value in options.items()}
@@ -131,7 +131,7 @@ def _patience(config: dict[str, str]) -> timedelta:
     text = config.pop("timeout", "30s")
     found = re.fullmatch(r"([0-9]+) *([a-z]*)", text.strip().lower())
     if found is None or found[2] not in _UNITS_MS or int(found[1]) == 0:
-        raise InvalidArgument(f"storage option timeout is a time like 30s or 500ms, not {text!r}")
+        raise InvalidArgument(f"storage option timeout must be a time like 30s or 500ms, not {text!r}")
     try:
         return timedelta(milliseconds=int(found[1]) * _UNITS_MS[found[2]])
     except OverflowError as error:
@@ -151,7 +151,7 @@ def _retry_of_reads(config: dict[str, str]) -> dict[str, Any]:
             try:
                 retry[name] = convert(value)
             except ValueError as error:
-                raise InvalidArgument(f"storage option {key} is a whole number, not {value!r}") from error
+                raise InvalidArgument(f"storage option {key} must be a whole number, not {value!r}") from error
     return retry
 
 
@@ -162,7 +162,7 @@ def _obstore(scheme: str) -> tuple[Any, Any]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "obstore":
             raise
-        raise InvalidArgument(f"{scheme}:// needs obstore: install memwal[s3]") from error
+        raise InvalidArgument(f"{scheme}:// needs obstore: pip install 'memwal[s3]'") from error
 
 
 _OPENERS: dict[str, Callable[[str, str, dict[str, str]], tuple[Store, str]]] = {

@@ -44,7 +44,7 @@ def _marked(field: pa.Field) -> str:
     marks: dict[bytes, bytes] = field.metadata or {}
     for key, value in marks.items():
         if not (_is_text(key) and _is_text(value)):
-            return f"metadata that are no UTF-8: {key!r}: {value!r}"
+            return f"metadata that are not UTF-8: {key!r}: {value!r}"
         if key == EXTENSION:
             return f"the extension type {value.decode()!r} would not come back from the WAL; leave out its metadata"
         if key in PACKED:

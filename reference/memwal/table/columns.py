@@ -75,7 +75,9 @@ def check_new(state: TableState, new: pa.Schema, *, computed: bool) -> None:
     known = set(state.schema.names)
     there = [name for name in new.names if name in known]
     if there or len(set(new.names)) != len(new.names) or not len(new):
-        raise InvalidArgument(f"columns {there or new.names} are there already, twice, or none", clause="TXN-033")
+        raise InvalidArgument(
+            f"columns {there or new.names} exist already, are named twice, or are none", clause="TXN-033"
+        )
     strict = [field.name for field in new if not field.nullable]
     if strict and (state.mem_wal_entry is not None or (state.fragments and not computed)):
         reason = f"columns {strict} may not be NULL, and there are rows without them"
@@ -157,10 +159,10 @@ def check_dropped(state: TableState, names: Sequence[str]) -> None:
     """Raise `InvalidArgument` for columns that cannot be dropped from this version, whatever is in regions."""
     unknown = [name for name in names if name not in state.field_ids]
     if unknown or not names:
-        raise InvalidArgument(f"no such columns: {unknown}; there are {state.schema.names}", clause="TXN-034")
+        raise InvalidArgument(f"there are no columns {unknown}; the table has {state.schema.names}", clause="TXN-034")
     keys = [name for name in names if name in state.primary_key]
     if keys:
-        raise InvalidArgument(f"key columns {keys} cannot be dropped", clause="AMB-66")
+        raise InvalidArgument(f"key columns {keys} cannot be dropped: leave them out", clause="AMB-66")
 
 
 def _without(fields: Sequence[file_pb2.Field], gone: set[int]) -> list[file_pb2.Field]:

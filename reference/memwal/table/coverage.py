@@ -47,7 +47,7 @@ def index_names(state: TableState) -> tuple[str, ...]:
 def segments(state: TableState, name: str) -> tuple[table_pb2.IndexMetadata, ...]:
     """The entries of the index ``name``: parts over different fragments, oldest first; empty if there is none.
 
-    Raises `InvalidArgument` for the table's bookkeeping, which is no index over a column.
+    Raises `InvalidArgument` for the table's bookkeeping, which is not an index over a column.
     """
     found = tuple(entry for entry in state.manifest.indices if entry.name == name)
     if name == INDEX_NAME or any(map(is_system, found)):

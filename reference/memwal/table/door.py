@@ -48,13 +48,13 @@ def check_schema(schema: pa.Schema, *, key: Sequence[str] | None = None) -> None
     ``key``: the key columns; no other may be marked as one. None: the marks say which they are.
     """
     if not isinstance(schema, pa.Schema):
-        raise _refused(f"columns come as a pyarrow Schema, not as {type(schema).__name__}")
+        raise _refused(f"give the columns as a pyarrow Schema, not as {type(schema).__name__}")
     names = _names(schema)
     if len(set(names)) != len(names):
-        raise _refused("column names are not unique")
+        raise _refused("each column needs a name of its own")
     for field in schema:
         if field.name in RESERVED:
-            raise _refused(f"no column can be named {field.name!r}, which {RESERVED[field.name]}")
+            raise _refused(f"a column cannot be named {field.name!r}, which {RESERVED[field.name]}")
         _check_field(field, repr(field.name), named=True)
         if key is not None and field.name not in key and _is_marked(field):
             raise _refused(f"column {field.name!r} is marked as a part of the primary key, and {list(key)} are the key")
@@ -82,7 +82,7 @@ def _names(schema: pa.Schema) -> list[str]:
     try:
         return list(schema.names)
     except UnicodeDecodeError as error:
-        raise _refused(f"a column's name is no UTF-8: {error}") from error
+        raise _refused(f"a column's name is not UTF-8: {error}") from error
 
 
 def _check_field(field: pa.Field, where: str, *, named: bool) -> None:
@@ -119,7 +119,7 @@ def _check_metadata(metadata: Mapping[bytes, bytes] | None, where: str) -> None:
         try:
             _ = key.decode(), value.decode()
         except UnicodeDecodeError as error:
-            raise _refused(f"metadata of {where} are no UTF-8: {key!r}: {value!r}") from error
+            raise _refused(f"metadata of {where} are not UTF-8: {key!r}: {value!r}") from error
         if key == OWN_METADATA:
             raise _refused(f"metadata of {where} have the key {key.decode()}, which is the table's own")
 
@@ -136,7 +136,7 @@ def admitted(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     try:
         given.validate()
     except pa.ArrowInvalid as error:
-        raise _refused(f"the rows are no Arrow data: {error}") from error
+        raise _refused(f"the rows are not Arrow data: {error}") from error
     table = conform(given, schema)
     for field in schema:
         _check_values(table.column(field.name), field)
@@ -147,7 +147,7 @@ def _check_values(values: pa.ChunkedArray, field: pa.Field) -> None:
     try:
         values.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise _refused(f"column {field.name!r} holds what is no {field.type}: {error}") from error
+        raise _refused(f"column {field.name!r} has a value that is not a {field.type}: {error}") from error
     for chunk in values.chunks if pa.types.is_nested(field.type) else ():
         if where := null_within(chunk, repr(field.name)):
-            raise _refused(f"NULL in {where}, which has none")
+            raise _refused(f"NULL in {where}, which must not have it")

@@ -172,9 +172,9 @@ def arrow(given: object) -> pa.Table:
         if isinstance(given, ds.Dataset):
             return given.to_table()
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidArgument(f"the rows are no Arrow data: {error}", clause="AMB-136") from error
+        raise InvalidArgument(f"the rows are not Arrow data: {error}", clause="AMB-136") from error
     raise InvalidArgument(
-        "rows and keys come as an Arrow table, a frame of pandas or polars, a list of dicts by row, or a dict of lists "
+        "give rows and keys as an Arrow table, a frame of pandas or polars, a list of dicts by row, or a dict of lists "
         f"by column, not as {type(given).__name__}"
     )
 
@@ -208,15 +208,19 @@ def conform(rows: pa.Table | pa.RecordBatch, to: pa.Schema) -> pa.Table:
             raise InvalidArgument(reason, clause="WRITER-015")
         if not field.nullable and column.null_count:
             row = int(np.argmax(column.is_null().to_numpy()))
-            raise InvalidArgument(f"NULL in column {field.name!r} at row {row}, which has none", clause="AMB-136")
+            raise InvalidArgument(
+                f"NULL in column {field.name!r} at row {row}, which must not have it", clause="AMB-136"
+            )
     return table if same else pa.table([table.column(n) for n in to.names], schema=to)
 
 
 def check_names(given: Sequence[str], wanted: Sequence[str]) -> None:
     """Raise `InvalidArgument` unless the columns ``given`` are those ``wanted``, each once, in any order."""
     if len(set(given)) != len(given):
-        raise InvalidArgument("column names are not unique", clause="AMB-136")
+        raise InvalidArgument("each column needs a name of its own", clause="AMB-136")
     missing = [name for name in wanted if name not in given]
     extra = [name for name in given if name not in wanted]
     if missing or extra:
-        raise InvalidArgument(f"columns do not match: missing {missing}, not known {extra}", clause="WRITER-015")
+        raise InvalidArgument(
+            f"the columns are not those of the table: missing {missing}, unknown {extra}", clause="WRITER-015"
+        )

@@ -113,7 +113,7 @@ def _moved(group: Details.Group, path: str) -> RewrittenFragments:
     try:
         kept = pyroaring.BitMap64.deserialize(group.changed_row_addrs)
     except (ValueError, IndexError) as error:
-        reason = f"the rows of a rewritten fragment are no Roaring bitmap: {error}"
+        reason = f"the rows of a rewritten fragment are not a Roaring bitmap: {error}"
         raise ArtifactError(_CLAUSE, path, reason) from error
     rows = sum(each.physical_rows for each in group.new_fragments)
     if len(kept) != rows:  # before either is unpacked: a few bytes can stand for more rows than memory holds

@@ -194,7 +194,7 @@ def check_columns(schema: pa.Schema, names: Iterable[str]) -> None:
     known = set(schema.names)
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise InvalidArgument(f"no such columns: {unknown}; there are {schema.names}")
+        raise InvalidArgument(f"there are no columns {unknown}; the table has {schema.names}")
 
 
 def to_field(field: file_pb2.Field, children: Children, path: str) -> pa.Field:
@@ -251,7 +251,7 @@ def with_primary_key(schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
     Raises `InvalidArgument` for a missing, repeated, nested or floating key column, or a repeated column name.
     """
     if len(set(schema.names)) != len(schema.names):
-        raise InvalidArgument("column names are not unique", clause="AMB-136")
+        raise InvalidArgument("each column needs a name of its own", clause="AMB-136")
     if not key or len(set(key)) != len(key):
         raise InvalidArgument("the primary key needs at least one column, each once", clause="WRITER-015")
     for name in key:

@@ -132,7 +132,7 @@ class TableState:
         name = self.config.get(CONFIG_REVISION, R.name)
         if name not in REVISIONS:
             known = ", ".join(REVISIONS)
-            raise ArtifactError("AMB-06", self.path, f"config {CONFIG_REVISION} is {name!r}; known are {known}")
+            raise ArtifactError("AMB-06", self.path, f"config {CONFIG_REVISION} is {name!r}; it must be one of {known}")
         return REVISIONS[name]
 
     @property

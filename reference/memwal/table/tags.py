@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def path(name: str) -> str:
     """Object of the tag ``name``, relative to the table; raises `InvalidArgument` for a text that is no such name."""
     if not _NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
-        raise InvalidArgument(f"not a tag name: {name!r} (letters, digits, '.', '_' and '-')")
+        raise InvalidArgument(f"not a tag name: {name!r}; use letters, digits, '.', '_' and '-'")
     return f"{FOLDER}/{name}.json"
 
 

@@ -28,7 +28,7 @@ async def chosen(io: Io, version: int | None, timestamp: str | datetime | None, 
     none or before all versions, and for a tag that is not there.
     """
     if sum(given is not None for given in (version, timestamp, tag)) > 1:
-        raise InvalidArgument("a table is opened at a version, at a timestamp or at a tag, and not at two of them")
+        raise InvalidArgument("give only one of version, timestamp and tag")
     if timestamp is not None:
         return await _at(io, moment_ms(timestamp))
     if tag is not None:
@@ -44,7 +44,7 @@ def moment_ms(timestamp: str | datetime) -> Milliseconds:
         moment = timestamp if isinstance(timestamp, datetime) else datetime.fromisoformat(timestamp.strip())
     except ValueError:
         forms = "'2026-11-23', '2026-11-23 14:05:06.789' (both UTC) or '2026-11-23T14:05:06+01:00'"
-        raise InvalidArgument(f"not a moment: {timestamp!r}; a moment is like {forms}") from None
+        raise InvalidArgument(f"timestamp {timestamp!r} is not a moment; write it like {forms}") from None
     zoned = moment if moment.utcoffset() is not None else moment.replace(tzinfo=UTC)
     return Milliseconds((zoned - _EPOCH) // timedelta(milliseconds=1))
 
@@ -76,4 +76,6 @@ async def _at(io: Io, wanted_ms: Milliseconds) -> TableState:
     if after_ms is None:
         raise NotFound(io.root)
     asked, first = (_EPOCH + timedelta(milliseconds=min(ms, _LAST_MS)) for ms in (wanted_ms, after_ms))
-    raise InvalidArgument(f"no version of {asked.isoformat()} or before: the oldest one kept is of {first.isoformat()}")
+    raise InvalidArgument(
+        f"there is no version of {asked.isoformat()} or before: the oldest one kept is of {first.isoformat()}"
+    )

@@ -86,6 +86,6 @@ class BufferFile:
 
 
 async def open_buffers(io: Io, name: str) -> BufferFile:
-    """Open a file for its buffers. Raises `NotFound`, and `ArtifactError` for one that is no Lance file."""
+    """Open a file for its buffers. Raises `NotFound`, and `ArtifactError` for one that is not a Lance file."""
     table, count = vector_model.buffer_table(await io.get(name, -FOOTER.size), io.path(name))
     return BufferFile(io, name, table, count)

@@ -216,7 +216,7 @@ def _inside(io: Io, version: TableVersion, entry: str) -> str:
         relative = ""
     parsed = parse(_STAGED.sub("", relative))
     if parsed is None or parsed[0] != version:
-        reason = f"the entry for version {version} names {entry!r}, which is no manifest of it in this table"
+        reason = f"the entry for version {version} names {entry!r}, which is not a manifest of it in this table"
         raise ArtifactError("EXT-006", io.external.path(_key(version)), reason)
     return relative
 

@@ -135,7 +135,7 @@ async def drop_index(io: Io, name: str) -> TableState:
     async def attempt(state: TableState) -> TableState:
         removed = coverage.segments(state, name)
         if not removed:
-            reason = f"no index {name!r}; there are {list(coverage.index_names(state))}"
+            reason = f"no index {name!r}; choose one of {list(coverage.index_names(state))}"
             raise InvalidArgument(reason, clause="TXN-029")
         return await commit(io, state, Transaction(create_index=Transaction.CreateIndex(removed_indices=removed)))
 

@@ -102,16 +102,16 @@ def test_a_public_call_answers_or_raises_an_error_of_this_package(
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda table: table.writer({"b": 3}), "region is to be a text or None, not the dict {'b': 3}"),
-        (lambda table: table.scan(columns="id"), "columns is to be a list of texts or None, not 'id'"),
-        (lambda table: table.scan(limit="3"), "limit is to be a whole number or None, not '3'"),
-        (lambda table: table.scan(limit=True), "limit is to be a whole number or None, not True"),
-        (lambda table: table.gc(grace_ms=1.5), "grace_ms is to be a whole number, not 1.5"),
-        (lambda table: table.register_region({3: 1}), "values is to be a dict by text or None, not the dict {3: 1}"),
-        (lambda table: table.maintain("id"), "names is to be a list of texts, not 'id'"),
-        (lambda table: table.get(5), "rows and keys come as an Arrow table, a frame of pandas or polars, a list of"),
-        (lambda table: table.scan(filter="nope = 3"), "it has no column nope; there are ['id', 'v']"),
-        (lambda _: memwal.create("t", ROWS, primary_key="id"), "there is a table at {at}/t already: open it, or"),
+        (lambda table: table.writer({"b": 3}), "region must be a text or None, not the dict {'b': 3}"),
+        (lambda table: table.scan(columns="id"), "columns must be a list of texts or None, not 'id'"),
+        (lambda table: table.scan(limit="3"), "limit must be a whole number or None, not '3'"),
+        (lambda table: table.scan(limit=True), "limit must be a whole number or None, not True"),
+        (lambda table: table.gc(grace_ms=1.5), "grace_ms must be a whole number, not 1.5"),
+        (lambda table: table.register_region({3: 1}), "values must be a dict by text or None, not the dict {3: 1}"),
+        (lambda table: table.maintain("id"), "names must be a list of texts, not 'id'"),
+        (lambda table: table.get(5), "give rows and keys as an Arrow table, a frame of pandas or polars, a list of"),
+        (lambda table: table.scan(filter="nope = 3"), "it has no column nope; the table has ['id', 'v']"),
+        (lambda _: memwal.create("t", ROWS, primary_key="id"), "there is already a table at {at}/t: open it, or"),
     ],
 )
 def test_the_sentence_names_the_argument_and_what_it_takes(

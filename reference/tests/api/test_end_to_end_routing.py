@@ -133,7 +133,7 @@ def test_an_expression_that_is_not_a_function_of_the_value_alone_is_refused_and_
     assert clause("col0 + random()", pa.int64()) == "REGION-019"
     assert clause("10 % col0", pa.int64()) == "REGION-019"  # no value for 0
     assert clause("date_part('year', now())", pa.int64()) == "REGION-020"
-    assert clause("-col0", pa.int8()) == "REGION-021"  # -(-128) is no int8
+    assert clause("-col0", pa.int8()) == "REGION-021"  # -(-128) is not an int8
     for name, request in {
         "bucket": memwal.bucket("f", "id", 97),
         "truncate": memwal.truncate("f", "id", 7),

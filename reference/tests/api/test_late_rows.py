@@ -141,7 +141,7 @@ def test_what_cannot_be_ordered_is_refused_and_nothing_is_claimed(tmp_path: Path
     for column, text in (("f", "'f' is double"), ("id", "is of the key"), ("sequ", "Did you mean 'seq'")):
         with pytest.raises(InvalidArgument, match=text):
             table.writer(sequence_by=column)
-    with pytest.raises(InvalidArgument, match="no way with late rows 'skip'; there are drop, keep, fail"):
+    with pytest.raises(InvalidArgument, match="no way with late rows 'skip'; choose one of drop, keep, fail"):
         table.writer(sequence_by="seq", late_rows="skip")  # type: ignore[arg-type]
     with table.writer(sequence_by="seq") as writer:
         assert writer.epoch == 1

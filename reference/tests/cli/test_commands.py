@@ -77,7 +77,7 @@ def test_rows_come_from_files_and_pipes_and_wait_in_the_wal(people: Path, name: 
     (region,) = [each["values"]["bucket"] for each in json.loads(said("info", "people", "--json"))["regions"]]
     drained = said("drain", "people", f"bucket={region}")
     assert drained == "merged 1 generation in 1 commit: 1 row upserted, 0 keys deleted\n"
-    assert "nothing waits: all rows are in the base table" in said("watch", "people", "--once")
+    assert "nothing is waiting: all rows are in the base table" in said("watch", "people", "--once")
     assert memwal.base_table(people).scan().num_rows == 4
 
 
@@ -116,19 +116,19 @@ def test_a_region_is_named_by_how_its_id_begins_or_by_its_values(people: Path) -
     assert "merged 1 generation" in said("drain", "people", id_[:7])
     assert "nothing to merge" in said("drain", "people", f"bucket={value}")
     refused = run("drain", "people", f"{'f' if id_[0] != 'f' else 'e'}ffffff0")
-    assert (refused.exit_code, "error: people: no region " in refused.output) == (2, True)
+    assert (refused.exit_code, "error: people: there is no region " in refused.output) == (2, True)
     assert "Did you mean 'bucket=" in run("drain", "people", "bucket=7").output
 
 
 MISTAKES = {
     "info nowhere": "there is no table at ",
     "scan people --version 99": "has no version 99: it has 2 versions, from 1 to 2",
-    "scan people --columns nmae": "error: people: no column 'nmae'; there are id, name. Did you mean 'name'?",
+    "scan people --columns nmae": "error: people: there is no column 'nmae'; choose one of id, name. Did you mean 'name'?",
     "upsert people nothing.csv": "error: nothing.csv: no such file or directory",
     "upsert people first.parquet --format csv": "first.parquet cannot be read as csv: ",
-    "create people first.parquet --key id": "error: there is a table at people already: `memwal table upsert people",
+    "create people first.parquet --key id": "error: there is already a table at people: `memwal table upsert people",
     "create other --column id=nothing --key id": "write NAME=TYPE with a type of Arrow",
-    "create other first.parquet": "name the column, or the columns, of the primary key",
+    "create other first.parquet": "name the column or columns of the primary key",
     "scna people": "Did you mean `memwal table scan`?",
     "migrate people": "there is nothing to migrate",
 }
@@ -150,7 +150,7 @@ def test_a_wrong_call_ends_with_2_and_says_what_to_do(people: Path, words: str) 
         (InvalidArgument("no"), 2, "error: people: no"),
         (NotFound("x", "there is no table at people"), 2, "error: there is no table at people"),
         (NotFound("x"), 1, "error: people: not found: path=x; `memwal table verify people` says what else is missing"),
-        (AlreadyExists("x"), 2, "error: there is a table at people already: `memwal table upsert people FILE`"),
+        (AlreadyExists("x"), 2, "error: there is already a table at people: `memwal table upsert people FILE`"),
         (
             ArtifactError("WAL-001", "w", "bad"),
             1,

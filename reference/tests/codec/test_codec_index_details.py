@@ -285,7 +285,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a time stamp of 4 fixed bytes": (b"\x0d\x00\x00\x00\x00", "INDEX-010"),
     "merge progress as a number": (num(9, 1), "INDEX-010"),
     "a snapshot as a number": (num(3, 1), "INDEX-010"),
-    "an index name that is no text": (blob(8, b"\xff"), "INDEX-010"),
+    "an index name that is not text": (blob(8, b"\xff"), "INDEX-010"),
     "merge progress without a region": (blob(9, num(2, 1)), "INDEX-018"),
     "merge progress of a short region id": (blob(9, blob(1, blob(1, bytes(15))), num(2, 1)), "INDEX-018"),
     "a merged generation as text": (blob(9, WHOLE_ID, blob(2, b"1")), "INDEX-018"),

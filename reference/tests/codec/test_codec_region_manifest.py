@@ -187,7 +187,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a generation without a folder": (HEAD + num(6, 2) + blob(8, num(1, 1)) + ID, "MANIFEST-017"),
     "a folder of another generation": (HEAD + num(6, 3) + listed(1, "a1b2c3d4_gen_2") + ID, "MANIFEST-017"),
     "a folder outside the region": (HEAD + num(6, 2) + listed(1, "../a1b2c3d4_gen_1") + ID, "MANIFEST-017"),
-    "a folder name that is no text": (HEAD + num(6, 2) + blob(8, num(1, 1), blob(2, b"\xff")) + ID, "MANIFEST-002"),
+    "a folder name that is not text": (HEAD + num(6, 2) + blob(8, num(1, 1), blob(2, b"\xff")) + ID, "MANIFEST-002"),
     "a replay pointer of 8 fixed bytes": (HEAD + fixed(3, bytes(8)) + ID, "MANIFEST-002"),
     "a current generation of 8 fixed bytes": (HEAD + fixed(6, bytes(8)) + ID, "MANIFEST-002"),
     "a folder as a number": (HEAD + num(6, 2) + blob(8, num(1, 1), num(2, 1)) + ID, "MANIFEST-016"),

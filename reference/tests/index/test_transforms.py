@@ -720,7 +720,7 @@ def test_whatever_is_not_known_keeps_the_region() -> None:
     assert may_match(made, other, {}), "no constraint on the source"
     assert may_match(made, other, {"id": None}), "no constraint on the source"
     for literal in (123.5, "123", True, 2**70, b"{", datetime(2024, 1, 1), float("nan")):
-        assert may_match(made, other, {"id": {literal}}), f"{literal!r} is no int64"
+        assert may_match(made, other, {"id": {literal}}), f"{literal!r} is not an int64"
     assert may_match(made, other, {"id": set(range(10_001))}), "too many values"
     unknown = [
         replace(known, transform="zorder"),

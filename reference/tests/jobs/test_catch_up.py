@@ -515,7 +515,7 @@ def test_the_command_line_catches_up_and_says_so(tmp_path: Path) -> None:
     one = CliRunner().invoke(app, ["catch-up", str(place), "--index", "btree"])
     assert one.exit_code == 0
     assert f"btree: 1 fragment added at version {table.version}; caught up: {region} to generation 1" in one.output
-    assert "1 of 1 index needed work" in one.output
+    assert "1 of 1 index had to catch up" in one.output
     both = CliRunner().invoke(app, ["catch-up", str(place), "--json"])
     found = {done["index"]: done for done in json.loads(both.output)["indexes"]}
     assert found["btree"]["committed"] is False

@@ -24,7 +24,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa
 WHOLE = {1: "a", 2: "b", 4: "d", 5: "e", 7: "g"}
 """Rows that can be read: id and ``v``."""
 BAD = "\ufffe\ufffe"
-"""Stands for a text that is no UTF-8."""
+"""Stands for a text that is not UTF-8."""
 
 
 def rows(*pairs: tuple[int, str]) -> pa.Table:

@@ -190,7 +190,7 @@ def test_of_equally_near_rows_the_one_written_first_is_taken(tmp_path: Path) -> 
         ([1, 2, 3], "vector of 4 finite numbers"),
         ([1, 2, 3, np.nan], "vector of 4 finite numbers"),
         ([[1, 2, 3, 4]], "vector of 4 finite numbers"),
-        ("near", "is no vector"),
+        ("near", "is not a vector"),
         ([0, 0, 0, 0], "no direction"),
     ],
 )

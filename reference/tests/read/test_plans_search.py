@@ -461,7 +461,7 @@ def test_a_search_that_cannot_be_is_refused(base: Base) -> None:
         (lambda: table.search(QUERY, "vf", metric="far", exact=True), "unknown metric"),
         (lambda: table.search(QUERY, "vf", index="pq"), "no trained vector index over column 'vf'"),
         (lambda: table.search(QUERY, "vf", index="none"), "no index 'none'"),
-        (lambda: table.search(QUERY, "tag"), "has no vectors"),
+        (lambda: table.search(QUERY, "tag"), "is not a column of vectors"),
         (lambda: table.search_text("a", "tag"), "no full-text index over column 'tag'"),
         (lambda: table.search_text("a", "text", 0), "at least one row"),
         (lambda: table.explain(text="a", vector=QUERY, column="vf"), "of keys, of a vector or of a text"),

@@ -924,15 +924,15 @@ def test_a_bucket_is_opened_without_repetition_of_changes(url: str, kind: str, o
 @pytest.mark.parametrize(
     ("url", "options", "words"),
     [
-        ("hdfs://host/table", {}, "known are a plain path and file, memory, s3, gs, az"),
-        ("://table", {}, "known are a plain path"),
+        ("hdfs://host/table", {}, "use a plain path or one of file, memory, s3, gs, az"),
+        ("://table", {}, "use a plain path"),
         ("file://host/table", {}, "host 'host'"),
         ("/tmp/table", {"aws_region": "x"}, "no storage option aws_region"),
         ("/tmp/table", {"fsync": "maybe"}, "fsync is true or false"),
         ("/tmp/a\0b", {}, "no path"),
         ("memory://name", {"fsync": "true"}, "no storage option fsync"),
         ("memory://name/../table", {}, "not an object name"),
-        ("s3:///table", {}, "names no bucket"),
+        ("s3:///table", {}, "names no bucket: write s3://bucket/path"),
         ("s3://bucket//table", {}, "not an object name"),
         ("s3://bucket", {"region": "x", "nonsense": "1"}, "nonsense"),
         ("s3://bucket", {"region": "x", "timeout": "soon"}, "soon"),

@@ -391,8 +391,8 @@ def test_without_the_door_a_name_with_nul_ends_the_process_that_reads_the_table(
 
 
 METADATA: dict[str, tuple[dict[bytes, bytes], pa.DataType]] = {
-    "a key that is no UTF-8": ({b"\xff": b"x"}, pa.int64()),
-    "a value that is no UTF-8": ({b"k": b"\xff"}, pa.int64()),
+    "a key that is not UTF-8": ({b"\xff": b"x"}, pa.int64()),
+    "a value that is not UTF-8": ({b"k": b"\xff"}, pa.int64()),
     "the key of field ids": ({b"lance:field_id": b"7"}, pa.int64()),
     "an encoding that is none": ({b"lance-encoding:compression": b"nonsense"}, pa.string()),
     "a structure that is none": ({b"lance-encoding:structural-encoding": b"nonsense"}, pa.int64()),
@@ -410,7 +410,7 @@ METADATA: dict[str, tuple[dict[bytes, bytes], pa.DataType]] = {
 }
 
 
-UNMADE = ("a key that is no UTF-8", "a fixed-size list of strict items", "the time zone that stands for none")
+UNMADE = ("a key that is not UTF-8", "a fixed-size list of strict items", "the time zone that stands for none")
 """What no table that is there already can have: manifests have no place for it."""
 
 

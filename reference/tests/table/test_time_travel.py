@@ -95,7 +95,7 @@ def test_a_text_that_is_no_moment_is_an_error_with_those_that_are(store: MemoryS
 
 
 def test_a_tag_that_is_not_there_is_an_error_that_lists_the_others(store: MemoryStore) -> None:
-    with pytest.raises(InvalidArgument, match=r"no tag 'kep'; there are kept\. Did you mean 'kept'\?"):
+    with pytest.raises(InvalidArgument, match=r"no tag 'kep'; choose one of kept\. Did you mean 'kept'\?"):
         memwal.open("t", store=store, tag="kep")
 
 

@@ -349,7 +349,7 @@ def test_added_columns_are_further_files_of_every_fragment_or_null(folder: Folde
     ("new", "message"),
     [
         (pa.schema([("v", pa.int64())]), "there already"),
-        (pa.schema([("a", pa.int64()), ("a", pa.int64())]), "column names are not unique"),
+        (pa.schema([("a", pa.int64()), ("a", pa.int64())]), "each column needs a name of its own"),
         (pa.schema([pa.field("n", pa.int64(), nullable=False)]), "may not be NULL"),
     ],
 )

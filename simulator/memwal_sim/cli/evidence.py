@@ -24,9 +24,11 @@ def commands(app: typer.Typer) -> None:
 
 
 def certify(
-    names: Annotated[list[str] | None, typer.Argument(help="Scenarios; all if none is named.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Names of scenarios. Default: all.")] = None,
     *,
-    check: Annotated[bool, typer.Option(help="Write nothing; fail if a certificate differs from the file.")] = False,
+    check: Annotated[
+        bool, typer.Option(help="Compare with the file without writing; exit code 1 if a certificate differs.")
+    ] = False,
     jobs: Jobs = 1,
     on: On = HERE,
 ) -> None:
@@ -52,7 +54,7 @@ def certify(
                 done(key)
     changed = [each for key, each in found.items() if before.get(key) != each]
     for each in changed if check else ():
-        stderr.print(f"{each['scenario']} under {each['revision']} is not what the file says")
+        stderr.print(f"{each['scenario']} under {each['revision']} differs from the file")
     stdout.print(f"{len(found)} certificates, {len(changed)} of them changed")
     wrong = [each for each in found.values() if not each["complete"]]
     for each in wrong:
@@ -79,8 +81,10 @@ def coverage(
 
 
 def write_gallery(
-    check: Annotated[bool, typer.Option(help="Write nothing; fail if the file is not up to date.")] = False,
-    renew: Annotated[bool, typer.Option(help="First record all faults again, as the engine is now.")] = False,
+    check: Annotated[
+        bool, typer.Option(help="Compare without writing; exit code 1 if the file is not up to date.")
+    ] = False,
+    renew: Annotated[bool, typer.Option(help="Record all faults again first, with the engine as it is now.")] = False,
     jobs: Jobs = 1,
     on: On = HERE,
 ) -> None:
@@ -138,5 +142,5 @@ def _record_again(path: Path) -> None:
     with exploring_shown(f"recording {path.name}", quiet=False) as progress:
         found = carry_out(study, progress=progress, title=header.title, description=header.description)
     if found.trace is None:
-        raise InvalidArgument(f"{path.name}: the exploration finds no violation any more")
+        raise InvalidArgument(f"{path.name}: the exploration no longer finds a violation")
     path.write_text(dumps(found.trace), "utf-8")

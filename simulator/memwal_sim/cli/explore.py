@@ -41,34 +41,37 @@ def commands(app: typer.Typer) -> None:
 
 def explore(
     scenario: Annotated[str, typer.Argument(help="Name of a scenario; `memwal explore scenarios` lists them.")],
-    faults: Annotated[int, typer.Option(min=0, help="Requests in one history that may fail.")] = 0,
+    faults: Annotated[int, typer.Option(min=0, help="Most requests in one history that may fail.")] = 0,
     fates: Annotated[
         list[str] | None,
-        typer.Option("--fate", help="How they may fail: lost, applied, late, throttled. Repeatable; default: all."),
+        typer.Option("--fate", help="How they may fail: lost, applied, late or throttled; repeatable. Default: all."),
     ] = None,
     preemptions: Annotated[
         int | None,
-        typer.Option(min=-1, help="Times that a running process is interrupted; -1: no bound. Default: as listed."),
+        typer.Option(
+            min=-1, help="Most interruptions of running processes; -1: no bound. Default: that of the scenario."
+        ),
     ] = None,
     reduce: Annotated[
         bool,
-        typer.Option("--reduce/--no-reduce", help="Leave out orders of steps that commute and that no oracle sees."),
+        typer.Option("--reduce/--no-reduce", help="Skip orders that differ only in steps that commute."),
     ] = True,
     merge: Annotated[
-        bool, typer.Option("--merge/--no-merge", help="Take histories for one after which a process is in one state.")
+        bool, typer.Option("--merge/--no-merge", help="Merge histories that leave a process in the same state.")
     ] = False,
     liveness: Annotated[
-        bool, typer.Option("--liveness", help="See in every state that all work can still be finished.")
+        bool, typer.Option("--liveness", help="Check in every state that all work can still be finished.")
     ] = False,
     refine: Annotated[
-        bool, typer.Option("--refine", help="See that every change of the store is a step of the abstract machine.")
+        bool, typer.Option("--refine", help="Check that every change of the store is a step of the abstract machine.")
     ] = False,
     export: Annotated[
-        Path | None, typer.Option(help="Write a history of each class to this new folder: same replies, same contents.")
+        Path | None,
+        typer.Option(help="Write one history of each class (same replies, same contents) to this new folder."),
     ] = None,
-    export_max: Annotated[int, typer.Option(min=1, help="Write at most so many of them.")] = 100,
+    export_max: Annotated[int, typer.Option(min=1, help="Write at most this many of them.")] = 100,
     revision: Annotated[str, typer.Option(help="A, B or R.")] = "B",
-    profile: Annotated[str, typer.Option(help="strict, or literal: what the texts say.")] = "strict",
+    profile: Annotated[str, typer.Option(help="strict, or literal (exactly what the texts say).")] = "strict",
     reading: Annotated[
         list[str] | None,
         typer.Option(help="One reading on top of the profile, such as claim_barrier=false. Repeatable."),
@@ -77,17 +80,17 @@ def explore(
         list[str] | None,
         typer.Option(help="A planted bug; `memwal conformance planted list --kind bug` lists them. Repeatable."),
     ] = None,
-    oracle: Annotated[str | None, typer.Option(help="Name of the one oracle whose violations count.")] = None,
+    oracle: Annotated[str | None, typer.Option(help="Count only violations that this oracle finds.")] = None,
     states_max: Annotated[int | None, typer.Option(min=1, help="Stop at this number of states.")] = None,
     memory_max: Annotated[int, typer.Option(min=64, help="Stop at this much memory, in MiB.")] = 8192,
     seconds_max: Annotated[float | None, typer.Option(min=0.1, help="Stop after this time.")] = None,
-    check: Annotated[bool, typer.Option(help="Run engine code twice for each local history and compare.")] = False,
+    check: Annotated[bool, typer.Option(help="Run engine code twice for each local history, and compare.")] = False,
     with_canary: Annotated[
-        bool, typer.Option("--canary/--no-canary", help="First see that a planted bug is found.")
+        bool, typer.Option("--canary/--no-canary", help="First check that a planted bug is found.")
     ] = True,
     record: Annotated[Path | None, typer.Option(help="Write the shortest violating history to this file.")] = None,
     title: Annotated[str, typer.Option(help="Title of the recorded history.")] = "",
-    description: Annotated[str, typer.Option(help="What it shows, in plain words.")] = "",
+    description: Annotated[str, typer.Option(help="What the history shows, in plain words.")] = "",
     as_json: Json = False,
 ) -> None:
     """Explore every interleaving of SCENARIO and every fate of its requests within bounds, crashes included."""
@@ -136,7 +139,7 @@ def explore(
         if record is not None:
             stdout.print(f"recorded in {record}" if finding.trace is not None else "nothing to record")
     if void:
-        stderr.print("[bold red]void:[/] the canary was not found, so that this run proves nothing")
+        stderr.print("[bold red]void:[/] the planted bug was not found, so this run proves nothing")
     if void or finding.run.violation is not None:
         raise typer.Exit(FOUND)
 
@@ -195,7 +198,7 @@ def _print_finding(finding: StudyResult, bird: StudyResult | None) -> None:
         print_violation(run.violation)
         print_steps(finding.trace.steps)
     elif run.limit is not None:
-        stdout.print(f"[bold yellow]stopped[/] at {run.limit}: no violation so far, and no certificate")
+        stdout.print(f"[bold yellow]stopped[/] at {run.limit}: no violation so far, and no proof: raise the limit")
     else:
         stdout.print("[bold green]complete[/]: no violation within the bounds")
 

@@ -37,11 +37,9 @@ def commands(app: typer.Typer) -> None:
 def check_history(
     file: Annotated[str, typer.Argument(help="JSON Lines, one operation per line; - for standard input.")],
     batches: Annotated[
-        bool, typer.Option("--batches", help="Rows of one batch happen together; exact, slower.")
+        bool, typer.Option("--batches", help="Rows of one batch happen together. Exact, but slower.")
     ] = False,
-    initial: Annotated[
-        str | None, typer.Option(help="Text that every register holds at first. Default: absent.")
-    ] = None,
+    initial: Annotated[str | None, typer.Option(help="First value of every register. Default: absent.")] = None,
     conflict: Annotated[Path | None, typer.Option(help="Write the operations in conflict to this file.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -59,11 +59,11 @@ def hunt(
     scenario: Annotated[str, typer.Argument(help="Name of a scenario; `memwal explore scenarios` lists them.")],
     strategy: Annotated[str, typer.Option(help="uniform, pct, swarm or hypothesis.")] = "uniform",
     runs: Annotated[int, typer.Option(min=1, help="Stop after this number of runs.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the first run; each next one has the next number.")] = 0,
-    faults: Annotated[int, typer.Option(min=0, help="Requests of one run that may fail.")] = 0,
-    depth: Annotated[int, typer.Option(min=1, help="Of the bugs that pct is after, see its paper.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; the next runs have the next numbers.")] = 0,
+    faults: Annotated[int, typer.Option(min=0, help="Most requests of one run that may fail.")] = 0,
+    depth: Annotated[int, typer.Option(min=1, help="Depth of the bugs that pct looks for, as in its paper.")] = 3,
     revision: Annotated[str, typer.Option(help="A, B or R.")] = "B",
-    profile: Annotated[str, typer.Option(help="strict, or literal: what the texts say.")] = "strict",
+    profile: Annotated[str, typer.Option(help="strict, or literal (exactly what the texts say).")] = "strict",
     reading: Annotated[
         list[str] | None,
         typer.Option(help="One reading on top of the profile, such as claim_barrier=false. Repeatable."),
@@ -72,12 +72,12 @@ def hunt(
         list[str] | None,
         typer.Option(help="A planted bug; `memwal conformance planted list --kind bug` lists them. Repeatable."),
     ] = None,
-    oracle: Annotated[str | None, typer.Option(help="Name of the one oracle whose violations count.")] = None,
+    oracle: Annotated[str | None, typer.Option(help="Count only violations that this oracle finds.")] = None,
     memory_max: Annotated[int, typer.Option(min=64, help="Stop at this much memory, in MiB.")] = 8192,
     seconds_max: Annotated[float | None, typer.Option(min=0.1, help="Stop after this time.")] = None,
     record: Annotated[Path | None, typer.Option(help="Write the history that was found to this file.")] = None,
     title: Annotated[str, typer.Option(help="Title of the recorded history.")] = "",
-    description: Annotated[str, typer.Option(help="What it shows, in plain words.")] = "",
+    description: Annotated[str, typer.Option(help="What the history shows, in plain words.")] = "",
     jobs: Jobs = 1,
     on: On = HERE,
     as_json: Json = False,
@@ -110,7 +110,7 @@ def hunt(
             elif seconds_max is None:
                 found = hunt_by(workers, study, strategy, **told)
             else:
-                raise InvalidArgument("--seconds-max is for one process: with --jobs and --on, name --runs")
+                raise InvalidArgument("--seconds-max works in one process only: use --runs with --jobs and --on")
         if record is not None and found.trace is not None:
             record.write_text(dumps(found.trace), "utf-8")
     if as_json:

@@ -28,10 +28,10 @@ def commands(app: typer.Typer) -> None:
 
 
 def prove(
-    without: Annotated[list[str] | None, typer.Option(help="Drop this assumption; may be given again.")] = None,
-    step: Annotated[list[str] | None, typer.Option(help="Only this step; may be given again.")] = None,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Give up on an obligation after so long.")] = 30,
-    every: Annotated[bool, typer.Option("--all", help="Print each obligation, not only the sums.")] = False,
+    without: Annotated[list[str] | None, typer.Option(help="Drop this assumption; repeatable.")] = None,
+    step: Annotated[list[str] | None, typer.Option(help="Prove only this step; repeatable.")] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Give up on an obligation after this time.")] = 30,
+    every: Annotated[bool, typer.Option("--all", help="Print each obligation, not only totals.")] = False,
     as_json: Json = False,
 ) -> None:
     """Prove the machine's statements by induction: every step keeps each of them. Needs the extra `proofs`."""
@@ -47,7 +47,7 @@ def prove(
             if only and only not in dropped:
                 raise InvalidArgument(f"the step {name!r} happens only --without {only}")
         if importlib.util.find_spec("z3") is None:
-            raise InvalidArgument("there is no solver: install the extra with `pip install 'memwal[proofs]'`")
+            raise InvalidArgument("proofs need the solver z3: pip install 'memwal[proofs]'")
     from memwal_model.logic import obligations
 
     found = []
@@ -78,16 +78,14 @@ def prove(
 
 def model(
     history: Annotated[
-        str, typer.Argument(help="Show this history, or the trace in this file, step by step; all names if absent.")
+        str, typer.Argument(help="Show this history, or the trace in this file, step by step. Default: list the names.")
     ] = "",
     tla: Annotated[bool, typer.Option("--tla", help="Print the machine as a TLA+ module.")] = False,
     quint: Annotated[bool, typer.Option("--quint", help="Print the machine as a Quint module.")] = False,
     by_hand: Annotated[
-        bool, typer.Option("--run", help="Choose each step yourself, after those of the history; or pipe them in.")
+        bool, typer.Option("--run", help="Choose the steps yourself, after those of the history; or pipe them in.")
     ] = False,
-    without: Annotated[
-        list[str] | None, typer.Option(help="Drop this assumption in --run; may be given again.")
-    ] = None,
+    without: Annotated[list[str] | None, typer.Option(help="Drop this assumption in --run; repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show the abstract machine: its steps, its histories, or one history step by step.

@@ -23,14 +23,12 @@ def commands(app: typer.Typer) -> None:
 
 
 def soak_processes(
-    seconds: Annotated[float, typer.Option(min=1, help="How long, in real time.")] = 600,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Decides who is disturbed when; not what the system makes of it.")
-    ] = 1,
+    seconds: Annotated[float, typer.Option(min=1, help="How long to run, in real time.")] = 600,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for which process is disturbed when.")] = 1,
     revision: Annotated[str, typer.Option(help="A, B or R.")] = "B",
     regions: Annotated[int, typer.Option(min=1, max=8, help="Manual regions, each with its own keys and writer.")] = 2,
     disk_mib: Annotated[
-        int, typer.Option(min=0, help="Size of the table's own file system, which runs full; 0: none is mounted.")
+        int, typer.Option(min=0, help="Size of the table's own file system, which is filled up; 0: do not mount one.")
     ] = 96,
     as_json: Json = False,
 ) -> None:
@@ -76,7 +74,7 @@ def _print(outcome: RunResult) -> None:
     for name, count in sorted(outcome.counts.items()):
         stdout.print(f"{count:>8,}  {name}", markup=False)
     for name, count in sorted(outcome.failures.items()):
-        stdout.print(f"{count:>8,}  failed as it may: {name}", markup=False)
+        stdout.print(f"{count:>8,}  failed as permitted: {name}", markup=False)
     stdout.print(f"          the disk was {outcome.disk}", markup=False)
     for words in outcome.broken:
         stdout.print(words, style="bold red", markup=False, soft_wrap=True)

@@ -33,20 +33,22 @@ def commands(app: typer.Typer) -> None:
 def replay(
     file: Annotated[Path, typer.Argument(help="A trace, as `memwal explore --record` writes it.")],
     until: Annotated[int | None, typer.Option(min=0, help="Stop after this step.")] = None,
-    dump: Annotated[Path | None, typer.Option(help="Write the store as it is then to this new folder.")] = None,
+    dump: Annotated[Path | None, typer.Option(help="Write the store at that step to this new folder.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to step through the history to this file.")] = None,
     mermaid: Annotated[Path | None, typer.Option(help="Write a Mermaid sequence diagram to this file.")] = None,
-    lanes: Annotated[bool, typer.Option("--lanes", help="Print a lane for each process.")] = False,
+    lanes: Annotated[bool, typer.Option("--lanes", help="Print a column for each process.")] = False,
     profile: Annotated[
-        str | None, typer.Option(help="Play the same steps under this profile: strict, or literal.")
+        str | None, typer.Option(help="Replay the same steps under this profile: strict or literal.")
     ] = None,
     without_bugs: Annotated[
-        bool, typer.Option("--without-bugs", help="Play the same steps without the planted bugs.")
+        bool, typer.Option("--without-bugs", help="Replay the same steps without the planted bugs.")
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="Play it one time; default: two times, and compare.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Replay it once. Default: replay it twice, and compare.")
+    ] = False,
     against: Annotated[
         str | None,
-        typer.Option(metavar="ADAPTER", help="Play it against reference, native, or the adapter of this command."),
+        typer.Option(metavar="ADAPTER", help="Replay it against reference, native, or the adapter of this command."),
     ] = None,
     revision: Annotated[str | None, typer.Option(help="With --against: the revision to run under.")] = None,
     as_json: Json = False,
@@ -63,7 +65,7 @@ def replay(
     if against is not None:
         raise typer.Exit(_replayer()(file, against, revision=revision, as_json=as_json))
     if lanes and as_json:
-        raise typer.BadParameter("--lanes and --json exclude each other")
+        raise typer.BadParameter("give either --lanes or --json, not both")
     with mistakes_are_usage():
         camera = Camera() if html is not None or mermaid is not None or lanes else None
         replayed = replaying.replay(
@@ -105,7 +107,7 @@ def _replayer() -> Callable[..., int]:
     """What runs files against adapters: the conformance suite, which this package does not know."""
     found = sorted(entry_points(group=REPLAYERS), key=lambda entry: entry.name)
     if not found:
-        raise typer.BadParameter(f"--against needs the conformance suite: nothing is installed for {REPLAYERS}")
+        raise typer.BadParameter("--against needs the conformance suite: pip install 'memwal[suite]'")
     replayer: Callable[..., int] = found[0].load()
     return replayer
 
@@ -140,7 +142,7 @@ def _print_replayed(replayed: replaying.Replayed, film: Film | None, profile: st
         stdout.print("stopped before the end")
     elif replayed.reproduced:
         good = replayed.violation is None
-        stdout.print("[bold green]reproduced[/]: all is as it has to be" if good else "[bold]reproduced[/]")
+        stdout.print("[bold green]reproduced[/]: everything is as it must be" if good else "[bold]reproduced[/]")
     else:
         why = "the engine no longer does this" if replayed.unexpected is None else "the engine does something else"
         stdout.print(f"[bold yellow]not reproduced[/]: {why}")
@@ -159,7 +161,7 @@ def _print_elsewhere(replayed: replaying.Replayed, profile: str | None) -> None:
     where = "without the planted bugs" if profile is None else f"under profile {profile}"
     found, recorded = replayed.divergence, replayed.header.violation
     if found is None:
-        stdout.print(f"{where}, every step goes as recorded")
+        stdout.print(f"{where}, every step is as recorded")
     else:
         text = f"{where}, step {found.index} goes another way: {found.what} was {found.recorded}, and is {found.found}"
         stdout.print(text, markup=False, soft_wrap=True)

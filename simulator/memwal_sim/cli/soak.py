@@ -49,7 +49,7 @@ def _pairs(texts: list[str] | None) -> dict[str, str]:
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals:
-            raise InvalidArgument(f"{text!r} is not NAME=VALUE")
+            raise InvalidArgument(f"{text!r} must be NAME=VALUE")
         found[name] = value
     return found
 
@@ -58,10 +58,10 @@ def soak(
     preset: Annotated[str, typer.Option(help="smoke (seconds), storm, day (minutes), month.")] = "smoke",
     seed: Annotated[int | None, typer.Option(min=0, help="Equal seeds and settings give equal runs.")] = None,
     revision: Annotated[str | None, typer.Option(help="A, B or R.")] = None,
-    days: Annotated[float | None, typer.Option(min=0.001, help="Virtual days; default: as the preset says.")] = None,
+    days: Annotated[float | None, typer.Option(min=0.001, help="Virtual days. Default: those of the preset.")] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any setting; docs/soak.md lists them. Repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting of docs/soak.md; repeatable."),
     ] = None,
     reading: Annotated[
         list[str] | None, typer.Option(help="One reading, such as claim_barrier=false. Repeatable.")
@@ -72,10 +72,10 @@ def soak(
     ] = None,
     price: PriceTexts = None,
     again: Annotated[
-        Path | None, typer.Option(help="Run again what this result or failure file holds, and compare.")
+        Path | None, typer.Option(help="Run again what this result or failure file describes, and compare.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for result.json, report.html and failure.json.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="So many runs, with this seed and the next ones.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of runs, with this seed and the next ones.")] = 1,
     jobs: Jobs = 1,
     on: On = HERE,
     as_json: Json = False,
@@ -99,7 +99,7 @@ def soak(
                 chosen["duration_ms"] = int(days * 86_400_000)
             settings = changed(named(preset), chosen)
         if expected is not None and seeds > 1:
-            raise InvalidArgument("--again runs one soak, and --seeds several: name one of them")
+            raise InvalidArgument("give either --again or --seeds, not both")
         workers = Workers(jobs, on)
         several = [replace(settings, seed=settings.seed + number) for number in range(seeds)]
         work = partial(run_soak, prices=prices)
@@ -225,12 +225,10 @@ def _print(result: Result, *, as_json: bool) -> None:
 def capacity(
     load: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=NUMBER", help="Any field of the load; docs/soak.md lists them. Repeatable."
-        ),
+        typer.Option("--set", metavar="NAME=NUMBER", help="Any field of the load, see docs/soak.md; repeatable."),
     ] = None,
     regions: Annotated[
-        list[int] | None, typer.Option(min=1, help="Numbers of regions; default 10, 1,000 and 100,000. Repeatable.")
+        list[int] | None, typer.Option(min=1, help="Number of regions; repeatable. Default: 10, 1,000 and 100,000.")
     ] = None,
     price: PriceTexts = None,
     out: Annotated[Path | None, typer.Option(help="Folder for capacity.json.")] = None,
@@ -271,13 +269,13 @@ def _numbers(kind: type[Any], texts: dict[str, str]) -> dict[str, Any]:
     for name, text in texts.items():
         if types[name] == "bool":
             if text not in ("true", "false"):
-                raise InvalidArgument(f"{name} is true or false, not {text!r}")
+                raise InvalidArgument(f"{name} must be true or false, not {text!r}")
             values[name] = text == "true"
             continue
         try:
             values[name] = {"int": int, "float": float}.get(types[name], str)(text)
         except ValueError:
-            raise InvalidArgument(f"{name} is a number, not {text!r}") from None
+            raise InvalidArgument(f"{name} must be a number, not {text!r}") from None
     return values
 
 

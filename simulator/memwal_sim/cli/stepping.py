@@ -92,7 +92,7 @@ def _taken(state: State, line: str) -> Iterator[tuple[Step, State]]:
     try:
         steps = list(steps_of(line))
     except IndexError as error:
-        raise InvalidArgument(f"{name} stands for several steps and needs more parameters") from error
+        raise InvalidArgument(f"{name} means several steps here: give more parameters") from error
     for step in steps:
         parameters = ACTIONS[step[0]].parameters
         names = [each.args[0] for each in parameters]

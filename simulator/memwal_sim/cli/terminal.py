@@ -25,7 +25,7 @@ stdout = Console(emoji=False)
 stderr = Console(stderr=True, emoji=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Jobs = Annotated[int, typer.Option(min=1, help="How many at a time, each in a process of its own.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Number of processes to use.")]
 On = Annotated[
     str,
     typer.Option(
@@ -96,7 +96,7 @@ def reading_of(text: str) -> tuple[str, bool | int | str]:
     name, equals, value = text.partition("=")
     known = {"true": True, "false": False}
     if not equals or value not in known:
-        raise typer.BadParameter(f"{text!r} is not NAME=true or NAME=false")
+        raise typer.BadParameter(f"{text!r} must be NAME=true or NAME=false")
     return name, known[value]
 
 

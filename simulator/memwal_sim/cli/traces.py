@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Exhaustive = Annotated[
     bool,
-    typer.Option("--exhaustive", help="Explore too, with as few faults as can be, for a shortest history of all."),
+    typer.Option("--exhaustive", help="Also explore, with as few faults as possible, for the shortest history."),
 ]
 Seconds = Annotated[float | None, typer.Option(min=0.1, help="Stop each exploration after this time.")]
 Memory = Annotated[int, typer.Option(min=64, help="Stop exploring at this much memory, in MiB.")]
@@ -68,7 +68,7 @@ def shrink(
     exhaustive: Exhaustive = False,
     seconds_max: Seconds = None,
     memory_max: Memory = 8192,
-    tries_max: Annotated[int, typer.Option(min=1, help="Histories to try.")] = 20_000,
+    tries_max: Annotated[int, typer.Option(min=1, help="Most histories to try.")] = 20_000,
     as_json: Json = False,
 ) -> None:
     """Make the history in FILE small: fewer steps, fewer faults, fewer switches, the same oracle and clause."""
@@ -121,10 +121,13 @@ def promote(
     area: Annotated[str, typer.Option(help="Where it belongs: a folder of faults/recorded, such as fencing.")],
     name: Annotated[str, typer.Option(help="Name of the file, without an ending.")],
     title: Annotated[str, typer.Option(help="One line for the gallery.")],
-    description: Annotated[str, typer.Option(help="Who does what, and why it is wrong, in plain words.")],
+    description: Annotated[str, typer.Option(help="Which process does what, and why it is wrong, in plain words.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the recorded fault of that name and area.")] = False,
     exhaustive: Annotated[
-        bool, typer.Option("--exhaustive/--no-exhaustive", help="Explore for a shortest history, which shows it best.")
+        bool,
+        typer.Option(
+            "--exhaustive/--no-exhaustive", help="Explore for the shortest history, which shows the fault best."
+        ),
     ] = True,
     seconds_max: Seconds = None,
     memory_max: Memory = 8192,

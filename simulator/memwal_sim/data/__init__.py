@@ -31,7 +31,7 @@ class DataTable:
     def need(self, name: str, kind: type[T]) -> T:
         """The field ``name``, which has to be there."""
         if name not in self.fields:
-            raise self.wrong(f"{name} is missing; there are {', '.join(self.fields) or 'no fields'}")
+            raise self.wrong(f"{name} is missing; the fields are {', '.join(self.fields) or 'none'}")
         return self._taken(name, kind)
 
     def take(self, name: str, kind: type[T], default: T) -> T:
@@ -67,14 +67,14 @@ class DataTable:
         """The texts of the list ``name``; none if there is none."""
         found = self.take(name, list, [])
         if not all(isinstance(each, str) for each in found):
-            raise self.wrong(f"{name} is no list of texts: {found!r}")
+            raise self.wrong(f"{name} is not a list of texts: {found!r}")
         return tuple(found)
 
     def names(self, name: str) -> tuple[str, ...]:
         """The texts of the list ``name``, which are different, and one at least."""
         found = self.texts(name)
         if not found or "" in found or len(set(found)) != len(found):
-            raise self.wrong(f"{name} is no list of different texts: {list(found)!r}")
+            raise self.wrong(f"{name} is not a list of different texts: {list(found)!r}")
         return found
 
     def table(self, name: str) -> DataTable:
@@ -88,7 +88,7 @@ class DataTable:
     def _tables(self, name: str, called: str) -> Iterator[DataTable]:
         for number, fields in enumerate(self.take(name, list, []), 1):
             if not isinstance(fields, dict):
-                raise self.wrong(f"{name.removesuffix('s')} {number} is no table: {fields!r}")
+                raise self.wrong(f"{name.removesuffix('s')} {number} is not a table: {fields!r}")
             known = f" ({fields[called]})" if called in fields else ""
             yield DataTable(f"{self.where}, {name.removesuffix('s')} {number}{known}", fields)
 
@@ -121,11 +121,11 @@ def parsed(name: str, text: str) -> DataTable:
     try:
         return DataTable(name, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise InvalidArgument(f"{name} is no TOML: {error}") from error
+        raise InvalidArgument(f"{name} is not TOML: {error}") from error
 
 
 def load(path: Path) -> DataTable:
-    """The file at ``path``; raises `InvalidArgument` if it is no UTF-8."""
+    """The file at ``path``; raises `InvalidArgument` if it is not UTF-8."""
     try:
         return parsed(str(path), path.read_text("utf-8"))
     except UnicodeDecodeError as error:

@@ -112,7 +112,7 @@ def advanced(simulation: Simulation, advance: Advance, made: int, where: str) ->
         yield step(number, simulation.step(advance.actor, advance.fate if last else Fate.NORMAL), simulation.contents)
         if last:
             return
-    raise InvalidArgument(f"{where}: {advance.actor} never came to {advance.before or advance.after or 'its end'}")
+    raise InvalidArgument(f"{where}: {advance.actor} never reached {advance.before or advance.after or 'its end'}")
 
 
 def _check(simulation: Simulation, advance: Advance, where: str, oracle: str | None) -> None:

@@ -165,7 +165,7 @@ class History:
         for calls in buffered.values():
             total *= len(calls) + 1
         if total > UNDECIDED_MOST:
-            raise ValueError(f"{total} fates of unacknowledged writes are too many to try")
+            raise ValueError(f"{total} outcomes of unacknowledged writes are too many to try")
         choices = [[calls[:kept] for kept in range(len(calls), -1, -1)] for calls in buffered.values()]
         return tuple(self._kept({id(call) for calls in chosen for call in calls}) for chosen in product(*choices))
 

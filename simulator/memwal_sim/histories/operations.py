@@ -49,7 +49,7 @@ class Operation:
 
     def __post_init__(self) -> None:
         if self.returned is None and self.outcome == "ok":
-            raise InvalidArgument(f"{self}: an operation that never returned is of unknown outcome")
+            raise InvalidArgument(f"{self}: an operation that never returned must have an unknown outcome")
         if self.returned is not None and self.returned < self.invoked:
             raise InvalidArgument(f"{self}: it returned at {self.returned}, before it was invoked at {self.invoked}")
 
@@ -132,7 +132,7 @@ def _operation(line: str, name: str, number: int) -> Operation:
         if isinstance(value, bool) or not isinstance(value, known[field]):
             raise _broken(name, number, f"field {field!r} cannot be {json.dumps(value)}")
     if found["kind"] not in get_args(Kind):
-        raise _broken(name, number, f"kind {found['kind']!r} is none of {', '.join(get_args(Kind))}")
+        raise _broken(name, number, f"kind {found['kind']!r} must be one of {', '.join(get_args(Kind))}")
     outcome = found.setdefault("outcome", "ok" if found["returned"] is not None else "unknown")
     if outcome not in get_args(Outcome):
         raise _broken(name, number, f"outcome {outcome!r} is none of {', '.join(get_args(Outcome))}")

@@ -132,7 +132,7 @@ def _step(group: tuple[Operation, ...]) -> ObjectStep[_Registers]:
     alike = {(op.kind, op.invoked, op.returned, op.outcome) for op in group}
     if len(alike) > 1 or len(rows) < len(group):
         raise InvalidArgument(
-            f"batch {first.batch!r} is no single operation: kinds, outcomes or times differ, or a key"
+            f"batch {first.batch!r} is not a single operation: kinds, outcomes or times differ, or a key"
         )
     reading = first.kind == "read"
     return ObjectStep(

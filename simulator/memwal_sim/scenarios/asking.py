@@ -255,7 +255,7 @@ def _compared(
     pairs, right = (Counter(each[:2] for each in rows) for rows in (answered, wanted))
     more, less, gone = pairs - right, right - pairs, {*pairs} - {*there}
     if gone:
-        return Violation("READ-002", oracle, f"{asked}: {min(gone)} is in the answer, and superseded", shown)
+        return Violation("READ-002", oracle, f"{asked}: {min(gone)} is in the answer, but was replaced", shown)
     if less:
         return Violation("READ-001", oracle, f"{asked}: {min(less)} is missing", shown)
     if more:

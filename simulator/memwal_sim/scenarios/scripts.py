@@ -64,7 +64,7 @@ def written(entry: Entry) -> Mapping[str, Any]:
 def _step(entry: Entry, words: Words) -> ScriptStep:
     told = written(entry)
     if not isinstance(told, Mapping) or len(told) != 1:
-        raise InvalidArgument(f"a step of a script is one word, or one word with an argument, and not {entry!r}")
+        raise InvalidArgument(f"a step of a script must be one word, or one word with an argument, not {entry!r}")
     ((word, argument),) = told.items()
     check_name("word of a script", word, words)
     return ScriptStep(word, argument)

@@ -55,7 +55,7 @@ class Load:
         for one in fields(self):
             value = getattr(self, one.name)
             if one.type == "float" and (not math.isfinite(value) or value < 0):
-                raise InvalidArgument(f"{one.name} is {value}, and has to be a number that is not negative")
+                raise InvalidArgument(f"{one.name} is {value}, and must not be negative")
         for name in (
             "regions",
             "flush_rows",
@@ -66,10 +66,12 @@ class Load:
             "row_bytes",
         ):
             if getattr(self, name) <= 0:
-                raise InvalidArgument(f"{name} is {getattr(self, name)}, and has to be above 0")
+                raise InvalidArgument(f"{name} is {getattr(self, name)}, and must be above 0")
         check_name("revision", self.revision, REVISIONS)
         if self.puts_per_s > self.rows_per_s:
-            raise InvalidArgument(f"{self.puts_per_s} puts/s of {self.rows_per_s} rows/s: a put has at least one row")
+            raise InvalidArgument(
+                f"{self.puts_per_s} puts/s of {self.rows_per_s} rows/s: a put must have at least one row"
+            )
 
     @property
     def flushes_per_s(self) -> float:

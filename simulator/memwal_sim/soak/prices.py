@@ -65,6 +65,6 @@ def parse_prices(texts: list[str]) -> Prices:
         try:
             values[name] = float(number)
         except ValueError:
-            raise InvalidArgument(f"{text!r} is not NAME=NUMBER") from None
+            raise InvalidArgument(f"{text!r} must be NAME=NUMBER") from None
         check_name("price", name if equals else text, sorted(known))
     return Prices(**values)

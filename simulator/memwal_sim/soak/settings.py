@@ -122,7 +122,7 @@ class SoakSettings:
         )
         for name in (*positive, "mergers", "value_bytes", "timeout_ms", "requests_kept", "bandwidth_bytes_per_ms"):
             if getattr(self, name) <= 0:
-                raise InvalidArgument(f"{name} is {getattr(self, name)}, and has to be above 0")
+                raise InvalidArgument(f"{name} is {getattr(self, name)}, and must be above 0")
         for one in fields(self):
             if one.type in ("int", "float") and getattr(self, one.name) < 0:
                 raise InvalidArgument(f"{one.name} is {getattr(self, one.name)}, and must not be negative")
@@ -156,7 +156,7 @@ class SoakSettings:
         for text in self.readings:
             name, _, value = text.partition("=")
             if value not in ("true", "false"):
-                raise InvalidArgument(f"{text!r} is not NAME=true or NAME=false")
+                raise InvalidArgument(f"{text!r} must be NAME=true or NAME=false")
             chosen[name] = value == "true"
         return setting(self.revision, self.profile, {**planting.readings(self.planted()), **chosen}).interpretation
 

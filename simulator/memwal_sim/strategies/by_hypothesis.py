@@ -62,7 +62,7 @@ def search(terms: Terms, seed: int, runs_max: int, seen: Seen) -> Walk | None:
     Raises `InvalidArgument` if Hypothesis is not installed.
     """
     if find_spec("hypothesis") is None:
-        raise InvalidArgument("the strategy hypothesis needs the package hypothesis, which comes with memwal[machines]")
+        raise InvalidArgument("the strategy hypothesis needs the package hypothesis: pip install 'memwal[machines]'")
     import hypothesis
     from hypothesis import strategies as st
 

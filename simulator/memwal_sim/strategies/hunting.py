@@ -59,7 +59,7 @@ class Hunt:
     study: Study
     strategy: str
     seed: int
-    """Of the first run; each next one has the next number. For hypothesis: of the whole hunt."""
+    """Seed of the first run; the next runs have the next numbers. For hypothesis: of the whole hunt."""
     runs: int
     """Runs up to the first that violates something, that one included."""
     distinct: int
@@ -215,9 +215,9 @@ def hunt(
 def _check(study: Study, strategy: str, depth: int, runs_max: int) -> None:
     check_name("strategy", strategy, NAMES)
     if depth < 1 or runs_max < 1:
-        raise InvalidArgument("a hunt needs one run and a depth of 1 at least")
+        raise InvalidArgument("a hunt needs at least one run and a depth of at least 1")
     if study.bounds.preemptions is not None:
-        raise InvalidArgument("random schedules keep no bound on preemptions")
+        raise InvalidArgument("random schedules have no bound on preemptions: leave out the bound")
 
 
 def _searched(

@@ -64,7 +64,7 @@ def _parsed(name: str) -> tuple[str, int]:
     kind, _, number = name.partition(_OF)
     check_name("fact", kind, sorted((*PROCESSES, *STORED)))
     if number and not (number.isdecimal() and kind in STORED):
-        raise InvalidArgument(f"no fact {name!r}: {number!r} is no number of a region")
+        raise InvalidArgument(f"no fact {name!r}: {number!r} is not a number of a region")
     return kind, int(number or 1)
 
 

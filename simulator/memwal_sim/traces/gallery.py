@@ -39,7 +39,7 @@ format of traces.
 def render(folder: Path) -> str:
     """The text of the gallery for the traces and bugs below ``folder``.
 
-    Raises `ArtifactError` for a broken trace, `InvalidArgument` for a file that is no planted bug.
+    Raises `ArtifactError` for a broken trace, `InvalidArgument` for a file that is not a planted bug.
     """
     traces = [(path, load_trace(path)) for path in sorted(folder.rglob("*.jsonl"))]
     bugs = [bug for _, bug in sorted(load(folder / "bugs").items())]

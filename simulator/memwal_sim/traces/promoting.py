@@ -73,16 +73,18 @@ def promote(
 def _check(area: str, name: str, title: str, description: str) -> None:
     check_name("area", area, AREAS)
     if not _NAME.fullmatch(name):
-        raise InvalidArgument(f"the name {name!r} is not 3 to 64 of a-z, 0-9 and _, a letter first")
+        raise InvalidArgument(
+            f"the name {name!r} must be 3 to 64 characters of a-z, 0-9 and _, and begin with a letter"
+        )
     if not title.strip() or len(title) > TITLE_MAX or not title.isprintable():
-        raise InvalidArgument(f"a title is one line of 1 to {TITLE_MAX} characters")
+        raise InvalidArgument(f"a title must be one line of 1 to {TITLE_MAX} characters")
     if len(description.strip()) < DESCRIPTION_MIN:
         raise InvalidArgument(
-            f"the description has {len(description.strip())} characters, and {DESCRIPTION_MIN} are the least that tell"
-            " who does what, and why it is wrong"
+            f"the description has {len(description.strip())} characters and needs at least {DESCRIPTION_MIN}: say which"
+            " process does what, and why it is wrong"
         )
     if not description.isprintable():
-        raise InvalidArgument("a description is one line without control characters")
+        raise InvalidArgument("a description must be one line without control characters")
 
 
 def _check_replay(file: Path) -> None:

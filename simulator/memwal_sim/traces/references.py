@@ -81,7 +81,7 @@ def opened(found: Recorded, study: Study | None = None) -> Iterator[World]:
         known = {process.name for process in world.processes}
         for step in found.trace.steps:
             if step.actor not in known:
-                reason = f"no process {step.actor!r}; there are {', '.join(sorted(known))}"
+                reason = f"no process {step.actor!r}; choose one of {', '.join(sorted(known))}"
                 raise broken(found.name, line_of(step), reason)
         yield world
 

@@ -38,7 +38,7 @@ class Study:
     bugs: tuple[Bug, ...] = ()
     bounds: Bounds = field(default_factory=Bounds)
     only: str | None = None
-    """Name of the one oracle whose violations count."""
+    """Count only violations that this oracle finds."""
     liveness: bool = False
     """Whether it is asked in every state too that everything can come to its end."""
     refine: bool = False

@@ -228,7 +228,7 @@ def _number(text: str) -> float | int:
 
 
 def _constant(text: str) -> Never:
-    raise _RefusedError(f"{text} is no number")
+    raise _RefusedError(f"{text} is not a number")
 
 
 def decoded(line: bytes) -> Any:

@@ -55,7 +55,7 @@ def test_a_replay_may_stop_and_write_the_store_out(tmp_path: Path) -> None:
 def test_a_limit_is_no_certificate() -> None:
     code, out, _ = call("explore", "two_writers", "--states-max", "4096", "--no-canary")
     assert code == 0
-    assert "stopped at 4,096 states: no violation so far, and no certificate" in out
+    assert "stopped at 4,096 states: no violation so far, and no proof: raise the limit" in out
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_a_limit_is_no_certificate() -> None:
             ("explore", "one_writer", "--reading", "nothing=false"),
             "no reading 'nothing'; there are ",
         ),
-        (("explore", "one_writer", "--reading", "claim_barrier"), "is not NAME=true or NAME=false"),
-        (("explore", "one_writer", "--fate", "eaten"), "no fate 'eaten'; there are lost, "),
+        (("explore", "one_writer", "--reading", "claim_barrier"), "must be NAME=true or NAME=false"),
+        (("explore", "one_writer", "--fate", "eaten"), "no fate 'eaten'; choose one of lost, "),
         (("explore", "one_writer", "--faults", "-1"), "Invalid value for '--faults'"),
         (("replay", "nowhere.jsonl"), "nowhere.jsonl"),
     ],

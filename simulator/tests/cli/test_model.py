@@ -104,7 +104,7 @@ def test_stepping_ends_with_1_where_a_statement_breaks():
     [
         ("clain w1", "Did you mean 'claim'?"),
         ("claim", "claim takes 1 parameter (w), not 0"),
-        ("put w1", "put stands for several steps and needs more parameters"),
+        ("put w1", "put means several steps here: give more parameters"),
         ("claim w9", "claim: w9 is no writer; there are w1, w2, w3"),
         ("claim w1", "claim w1 cannot happen: 0 ≤ basis(w) does not hold"),
         ("claim_of_nobody\n" * 6, "claim_of_nobody: the numbers of this small machine end here"),

@@ -121,26 +121,30 @@ def test_every_command_is_walked() -> None:
 
 
 @pytest.mark.parametrize(("command", "arguments", "wrong", "nearest"), CASES, ids=lambda each: str(each))
-def test_a_name_that_there_is_not_is_refused_with_the_nearest(
+def test_an_unknown_name_is_refused_with_the_nearest_one(
     command: str, arguments: str, wrong: str, nearest: str | None
 ) -> None:
     found = CliRunner().invoke(app, [*command.split(), *shlex.split(arguments)])
     told = " ".join((found.output if found.exit_code == 2 else str(found.exception)).split())
     assert found.exit_code in (1, 2), found.output
     assert isinstance(found.exception, SystemExit | InvalidArgument)
-    assert f"{wrong!r}; there are " in told
+    assert "there is no " in told
+    assert f"{wrong!r}; " in told
     if nearest is not None:
-        assert f"Did you mean {nearest!r}?" in told
+        assert told.count("Did you mean") == told.count(f"Did you mean {nearest!r}?") == 1
 
 
 def test_the_nearest_name_is_told_whatever_its_letters_and_none_where_none_is_near() -> None:
     with pytest.raises(
-        InvalidArgument, match=r"^no bug 'Torn_Entri'; there are late, torn_entry\. Did you mean 'torn_entry'\?$"
+        InvalidArgument,
+        match=r"^there is no bug 'Torn_Entri'; choose one of late, torn_entry\. Did you mean 'torn_entry'\?$",
     ):
         check_name("bug", "Torn_Entri", ["late", "torn_entry"])
-    with pytest.raises(InvalidArgument, match=r"^no bug 'x'; there are late \[AMB-01\]$"):
+    with pytest.raises(InvalidArgument, match=r"^there is no bug 'x'; choose one of late \[AMB-01\]$"):
         check_name("bug", "x", ["late"], clause="AMB-01")
-    with pytest.raises(InvalidArgument, match=r"^no bug 'n5000'; there are 200 others\. Did you mean 'n50'\?$"):
+    with pytest.raises(
+        InvalidArgument, match=r"^there is no bug 'n5000'; there are 200 others\. Did you mean 'n50'\?$"
+    ):
         check_name("bug", "n5000", [f"n{number}" for number in range(200)])
     check_name("bug", "late", ["late"])
 

@@ -52,7 +52,11 @@ def test_an_example_is_read_under_each_of_its_revisions() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("[[examples]]", "[exampels]\n[[examples]]", "a.toml: no field 'exampels'; there are examples. Did you mean"),
+        (
+            "[[examples]]",
+            "[exampels]\n[[examples]]",
+            "a.toml: no field 'exampels'; choose one of examples. Did you mean",
+        ),
         (
             "title =",
             "titel =",
@@ -63,20 +67,20 @@ def test_an_example_is_read_under_each_of_its_revisions() -> None:
             "",
             "a.toml, example 1 (wal/one_{revision}): title is missing; there are path",
         ),
-        ('title = "One row under {revision}"', "title = 1", "example 1 (wal/one_{revision}): title is no text: 1"),
+        ('title = "One row under {revision}"', "title = 1", "example 1 (wal/one_{revision}): title is not text: 1"),
         ('"flush"]', '"flsh"]', "example 1 (wal/one_{revision}): no word of a script 'flsh'"),
         ('"flush"]', "1]", "a step of a script is one word, or one word with an argument, and not 1"),
         ('role = "reader"', 'role = "raeder"', "no role of worked_examples 'raeder'; there are"),
-        ("region = 2", 'region = "2"', "actor 1 (writer-1): region is no whole number: '2'"),
+        ("region = 2", 'region = "2"', "actor 1 (writer-1): region is not a whole number: '2'"),
         ("region = 2", "regoin = 2", "actor 1 (writer-1): no field 'regoin'; there are"),
         ('workload = "worked_examples"', 'workload = "worked"', "no workload 'worked'; there are"),
-        ('actor = "writer-1"', 'actor = "writer"', "no actor 'writer'; there are writer-1, late"),
+        ('actor = "writer-1"', 'actor = "writer"', "no actor 'writer'; choose one of writer-1, late"),
         ('fate = "lost"', 'fate = "lots"', "step 1 (So it is): no fate 'lots'; there are"),
-        ('absent = ["snapshot"]', "absent = [1]", "step 1 (So it is): absent is no list of texts: [1]"),
-        ('["A", "B"]', '["A", "C"]', "no revision 'C'; there are A, B, R"),
+        ('absent = ["snapshot"]', "absent = [1]", "step 1 (So it is): absent is not a list of texts: [1]"),
+        ('["A", "B"]', '["A", "C"]', "no revision 'C'; choose one of A, B, R"),
         ("{ A = ", "{ R = ", "example 1 (wal/one_{revision}), by_revision, first: A is missing; there are R, B"),
-        ("actors = [", "actors = [1,", "example 1 (wal/one_{revision}): actor 1 is no table: 1"),
-        ("[[examples]]", "[[examples", "a.toml is no TOML: "),
+        ("actors = [", "actors = [1,", "example 1 (wal/one_{revision}): actor 1 is not a table: 1"),
+        ("[[examples]]", "[[examples", "a.toml is not TOML: "),
     ],
 )
 def test_what_a_file_cannot_say_is_refused_with_its_place(old: str, new: str, said: str) -> None:

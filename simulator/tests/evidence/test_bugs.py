@@ -86,7 +86,7 @@ def test_readings_of_several_bugs_are_joined_and_must_agree() -> None:
 
 
 def test_an_unknown_bug_is_refused_with_the_names_that_there_are() -> None:
-    with pytest.raises(InvalidArgument, match="no planted bug 'c'; there are a, b"):
+    with pytest.raises(InvalidArgument, match="no planted bug 'c'; choose one of a, b"):
         choose(["a", "c"], {"a": bug("a"), "b": bug("b")})
 
 
@@ -120,7 +120,7 @@ def test_bugs_are_found_below_a_folder_by_the_name_of_their_file(tmp_path: Path)
     with pytest.raises(InvalidArgument, match="it must have the file's name"):
         load(tmp_path)
     (tmp_path / "two.py").write_text("")
-    with pytest.raises(InvalidArgument, match=r"two\.py defines no BUG"):
+    with pytest.raises(InvalidArgument, match=r"two\.py must define BUG"):
         load(tmp_path)
 
 
@@ -144,7 +144,7 @@ readings = { claim_barrier = false }
         ("claim_barrier", "claim_barier", r"readings\.toml, bug 1 \(one\): no reading.*Did you mean 'claim_barrier'"),
         ('oracle = "o"', "", r"readings\.toml, bug 1 \(one\): oracle is missing"),
         ("why", "reason = 1\nwhy", r"readings\.toml, bug 1 \(one\): no field 'reason'"),
-        ("[[bug]]", "[bug", r"readings\.toml is no TOML"),
+        ("[[bug]]", "[bug", r"readings\.toml is not TOML"),
         ("[[bug]]", "[[bugs]]", r"readings\.toml: bug is missing; there are bugs"),
         ("T.", "\xff", r"readings\.toml is not UTF-8 from byte"),
         ("[[bug]]", READING + "[[bug]]", r"readings\.toml: there is another planted bug 'one'"),

@@ -48,7 +48,7 @@ def test_a_replay_prints_what_has_to_be_so_and_ends_with_0(good: Path) -> None:
     assert code == 0
     assert "writer-1 holds a second row in memory only, and crashes" in out
     assert f"after step {STEPS}: The durable row was recovered and flushed" in out
-    assert "reproduced: all is as it has to be" in out
+    assert "reproduced: everything is as it must be" in out
 
 
 def test_a_replay_of_what_is_not_so_says_what_is_and_ends_with_1(wrong: Path) -> None:
@@ -69,7 +69,7 @@ def test_the_json_of_a_replay_has_what_is_not_so(good: Path, wrong: Path) -> Non
 def test_elsewhere_nothing_has_to_be_so(wrong: Path) -> None:
     code, out, _ = replayed(str(wrong), "--profile", "strict")
     assert code == 0
-    assert "under profile strict, every step goes as recorded" in out
+    assert "under profile strict, every step is as recorded" in out
 
 
 def test_a_film_says_what_is_as_it_has_to_be(good: Path, wrong: Path) -> None:

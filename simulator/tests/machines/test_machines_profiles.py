@@ -24,7 +24,7 @@ def test_the_environment_chooses_the_profile(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_cast_is_refused_for_unknown_plays_roles_and_names_that_are_there_twice() -> None:
     with pytest.raises(
         InvalidArgument,
-        match=r"no workload 'x'; there are collecting, .*committing, .*merging, .*region_life, .*routing",
+        match=r"no workload 'x'; choose one of collecting, .*committing, .*merging, .*region_life, .*routing",
     ):
         workloads.find("x")
     workload, reader = workloads.find("region_life"), Actor(name="r", role="reader", arguments={"times": 1})

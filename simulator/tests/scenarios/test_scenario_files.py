@@ -62,10 +62,10 @@ def test_a_scenario_is_what_its_file_says() -> None:
         ("questions.filters", "questions.filter", "scenario 1 (reader_of_the_past): no question 'filter'; there are"),
         ('["stale", "lost"]', '["stail"]', "scenario 1 (reader_of_the_past): no fate 'stail'; there are"),
         ('["read", "read"]', '["raed"]', "actor 1 (reader): no word of a script 'raed'; there are"),
-        ("insists = true", "insist = true", "actor 1 (reader): no field 'insist'; there are insists, name, script"),
+        ("insists = true", "insist = true", "actor 1 (reader): no field 'insist'; choose one of insists, name, script"),
         ("{ rows = {", "{ rwos = {", "before 1 (writer-0): no word of a script 'rwos'; there are"),
         ("collected = true", 'on = "indexed"', "no field 'settled'; there are"),
-        ("preemptions = 2", "preemptions = true", "preemptions is no whole number: True"),
+        ("preemptions = 2", "preemptions = true", "preemptions is not a whole number: True"),
     ],
 )
 def test_what_a_scenario_cannot_say_is_refused_with_its_place(old: str, new: str, said: str) -> None:

@@ -91,9 +91,9 @@ def test_every_scenario_builds_under_every_setting() -> None:
 def test_a_setting_is_named_by_revision_profile_and_readings() -> None:
     assert not setting("B", "strict", {"claim_barrier": False}).interpretation.claim_barrier
     assert replace(setting("B", "literal").interpretation, claim_barrier=True) != setting().interpretation
-    with pytest.raises(InvalidArgument, match="no revision 'C'; there are A, B, R"):
+    with pytest.raises(InvalidArgument, match="no revision 'C'; choose one of A, B, R"):
         setting("C")
-    with pytest.raises(InvalidArgument, match="no profile 'lax'; there are strict, literal"):
+    with pytest.raises(InvalidArgument, match="no profile 'lax'; choose one of strict, literal"):
         setting("B", "lax")
     with pytest.raises(InvalidArgument, match="no reading 'nothing'; there are "):
         setting("B", "strict", {"nothing": False})

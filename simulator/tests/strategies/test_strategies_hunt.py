@@ -168,7 +168,7 @@ def test_without_hypothesis_its_strategy_is_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_mistakes_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="no strategy 'dfs'; there are uniform, pct, swarm, hypothesis"):
+    with pytest.raises(InvalidArgument, match="no strategy 'dfs'; choose one of uniform, pct, swarm, hypothesis"):
         hunt(toy(counters(1)), "dfs")
     with pytest.raises(InvalidArgument, match="a depth of 1 at least"):
         hunt(toy(counters(1)), "pct", depth=0)
@@ -218,9 +218,9 @@ def test_a_hunt_is_json() -> None:
     ("words", "message"),
     [
         (("nothing",), "no scenario 'nothing'"),
-        (("one_writer", "--strategy", "dfs"), "no strategy 'dfs'; there are uniform, pct, swarm, hypothesis"),
+        (("one_writer", "--strategy", "dfs"), "no strategy 'dfs'; choose one of uniform, pct, swarm, hypothesis"),
         (("one_writer", "--bug", "none"), "no planted bug 'none'"),
-        (("one_writer", "--reading", "claim_barrier"), "is not NAME=true or NAME=false"),
+        (("one_writer", "--reading", "claim_barrier"), "must be NAME=true or NAME=false"),
         (("one_writer", "--runs", "0"), "Invalid value for '--runs'"),
         (("one_writer", "--record", "/nowhere/at/all", "--bug", "canary"), "/nowhere/at/all"),
     ],

@@ -163,7 +163,7 @@ def test_replay_stops_where_it_is_asked_to_in_all_forms(tmp_path: Path) -> None:
 def test_lanes_and_json_exclude_each_other() -> None:
     code, _, err = call("replay", str(RECORDED), "--lanes", "--json")
     assert code == 2
-    assert "--lanes and --json exclude each other" in " ".join(err.replace("│", " ").split())
+    assert "give either --lanes or --json, not both" in " ".join(err.replace("│", " ").split())
 
 
 def test_a_page_that_cannot_be_written_is_a_mistake_of_the_user(tmp_path: Path) -> None:

@@ -50,10 +50,12 @@ class Policy:
             reason = f"at least {RETAINED_LEAST} manifest versions are retained, not {self.retain_manifests}"
             raise InvalidArgument(reason, clause="AMB-96")
         if min(self.retain_age_ms or 0, self.grace_ms, self.orphan_age_ms) < 0:
-            raise InvalidArgument("ages and grace times are not negative", clause="AMB-92")
+            raise InvalidArgument("ages and grace times must not be negative", clause="AMB-92")
         if self.time_travel not in get_args(TimeTravel):
             known = ", ".join(get_args(TimeTravel))
-            raise InvalidArgument(f"unknown time travel rule {self.time_travel!r}; known are {known}", clause="AMB-91")
+            raise InvalidArgument(
+                f"there is no time travel rule {self.time_travel!r}; choose one of {known}", clause="AMB-91"
+            )
 
     @property
     def needs_clock(self) -> bool:

@@ -175,7 +175,7 @@ async def _first_of(
     recorded = state.config.get(CONFIG_FIRST)
     if recorded is not None:
         if not recorded.isdecimal():
-            raise ArtifactError("AMB-95", state.path, f"config {CONFIG_FIRST} is no position: {recorded!r}")
+            raise ArtifactError("AMB-95", state.path, f"config {CONFIG_FIRST} is not a position: {recorded!r}")
         return WalPosition(int(recorded)), f"generation {number} is listed and covers entries from {recorded} on"
     if revision.entry_generation:
         first = await _first_entry_of(region, positions, number, revision)

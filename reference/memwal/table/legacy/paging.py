@@ -59,7 +59,7 @@ def _columns(file: PagedFile, columns: Sequence[str] | None) -> list[file_pb2.Fi
     top = {field.name: field for field in file.children.get(-1, ())}
     missing = [name for name in columns or () if name not in top]
     if missing:
-        raise ArtifactError("FORMAT-016", file.path, f"the file has no columns {missing}; there are {list(top)}")
+        raise ArtifactError("FORMAT-016", file.path, f"the file has no columns {missing}; it has {list(top)}")
     return [top[name] for name in (top if columns is None else columns)]
 
 
