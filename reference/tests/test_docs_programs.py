@@ -180,6 +180,17 @@ def test_the_site_has_every_page_and_every_link_leads_to_a_file() -> None:
     assert links == set()
 
 
+def test_blocks_and_paragraphs_in_lists_are_indented_as_the_site_needs() -> None:
+    """Python-Markdown, which makes the site, takes four columns; with fewer, a block of code becomes a sentence."""
+    shallow = {
+        (page.name, text.splitlines()[0])
+        for page in [*PAGES, *MORE]
+        for text in re.findall(r"^\n {2,3}(?! )(?![-*] )(.+)$", page.read_text("utf-8"), re.M)
+    }
+    deep = {page.name for page in [*PAGES, *MORE] if re.search(r"^\n {7}\S", page.read_text("utf-8"), re.M)}
+    assert (shallow, deep) == (set(), set())
+
+
 def test_the_documents_type_each_command_with_its_group() -> None:
     known = {name for group in GROUPS for name in FRONT.get_command(None, group).commands} - GROUPS.keys()  # type: ignore[attr-defined]
     assert {"verify", "replay", "clauses", "doctor", "certify"} <= known

@@ -32,8 +32,8 @@ _STORE = 10
 _WORDS = 18
 _WIDTH = 560
 """Width of the words."""
-_WRAP = 62
-"""Characters in a line of a remark."""
+_WRAP = 52
+"""Characters in a line of a remark: with these, a window of 1,280 pixels shows all of it beside the panels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
