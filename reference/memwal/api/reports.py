@@ -130,10 +130,17 @@ class CatchUpReport:
         """Those that were extended or credited; the others covered the table and were credited with it already."""
         return tuple(found for found in self.indexes if found.committed)
 
+    @property
+    def summary(self) -> str:
+        """How many indexes were behind, in a sentence."""
+        if not self.indexes:
+            return "nothing to catch up: the table has no index over a column"
+        return f"{len(self.committed)} of {counted(len(self.indexes), 'index', 'indexes')} had to catch up"
+
     def __repr__(self) -> str:
-        needed = f"{len(self.committed)} of {counted(len(self.indexes), 'index', 'indexes')} had to catch up"
         rows = [(done.index_name, done.version_indexed, len(done.fragments)) for done in self.indexes]
-        return "\n".join([needed, *([grid(("index", "covers version", "fragments added"), rows)] if rows else [])])
+        table = [grid(("index", "covers version", "fragments added"), rows)] if rows else []
+        return "\n".join([self.summary, *table])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
             return
         for done in report.indexes:
             out.print(_line(done), soft_wrap=True, highlight=False, markup=False)
-        out.print(f"{len(report.committed)} of {counted(len(report.indexes), 'index', 'indexes')} had to catch up")
+        out.print(report.summary)
 
 
 def _line(done: CaughtUp) -> str:

@@ -78,6 +78,7 @@ def test_rows_come_from_files_and_pipes_and_wait_in_the_wal(people: Path, name: 
     drained = said("drain", "people", f"bucket={region}")
     assert drained == "merged 1 generation in 1 commit: 1 row upserted, 0 keys deleted\n"
     assert "nothing is waiting: all rows are in the base table" in said("watch", "people", "--once")
+    assert "nothing to catch up: the table has no index over a column" in said("catch-up", "people")
     assert memwal.base_table(people).scan().num_rows == 4
 
 
@@ -123,7 +124,7 @@ def test_a_region_is_named_by_how_its_id_begins_or_by_its_values(people: Path) -
 MISTAKES = {
     "info nowhere": "there is no table at ",
     "scan people --version 99": "has no version 99: it has 2 versions, from 1 to 2",
-    "scan people --columns nmae": "error: people: there is no column 'nmae'; choose one of id, name. Did you mean 'name'?",
+    "scan people --columns nmae": "people: there is no column 'nmae'; choose one of id, name. Did you mean 'name'?",
     "upsert people nothing.csv": "error: nothing.csv: no such file or directory",
     "upsert people first.parquet --format csv": "first.parquet cannot be read as csv: ",
     "create people first.parquet --key id": "error: there is already a table at people: `memwal table upsert people",
