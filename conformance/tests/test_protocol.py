@@ -89,7 +89,7 @@ def test_a_column_whose_type_the_protocol_lacks_is_refused() -> None:
 
 @pytest.mark.parametrize("value", [[0.5], 0.5, "ab"])
 def test_a_vector_of_another_length_is_refused(value: object) -> None:
-    with pytest.raises(CellError, match=r"no value of type float32\[2\]"):
+    with pytest.raises(CellError, match=r"not a value of type float32\[2\]"):
         cells.cell("float32[2]", value)
 
 

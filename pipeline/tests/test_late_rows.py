@@ -68,7 +68,7 @@ def test_one_call_routes_and_writes_and_a_later_job_with_older_rows_changes_noth
     kept = memwal_spark.upsert(events(spark, 500), tmp_path / "t", sequence_by="seq", late_rows="keep")
     assert (kept.rows, kept.replaced, kept.late) == (40, 0, 0)
     assert found(tmp_path / "t") == expected(500)
-    with pytest.raises(PySparkException, match=r"\[MEMWAL_LATE_ROW\] late: \d+ rows?; the first is .*AMB-148"):
+    with pytest.raises(PySparkException, match=r"\[MEMWAL_LATE_ROW\] \d+ rows? came late; the first is .*AMB-148"):
         memwal_spark.upsert(events(spark, 100), tmp_path / "t", sequence_by="seq", late_rows="fail")
 
 

@@ -171,7 +171,7 @@ def test_a_table_is_read_as_it_was_at_a_version_a_moment_or_a_tag(spark: SparkSe
     for options, message in (
         ({"version": 99}, r"\[MEMWAL_NO_VERSION\] the table at .* has no version 99"),
         ({"timestamp": "2000-01-01"}, "no version of 2000-01-01T00:00:00.*the oldest one kept is of"),
-        ({"tag": "other"}, "no tag 'other'; choose one of kept"),
+        ({"tag": "other"}, "there is no tag 'other'; choose one of kept"),
     ):
         with pytest.raises(AnalysisException, match=message):
             spark.read.format("memwal").options(**options).load(str(tmp_path / "t"))

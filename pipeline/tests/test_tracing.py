@@ -111,9 +111,9 @@ def test_the_command_names_jobs_and_attempts_of_reports(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (('{"id": 7}',), "an object has the columns day, id"),
+        (('{"id": 7}',), "each object must have exactly the columns day, id"),
         (('{"day": "no day", "id": 7}',), "--key: "),
-        (("7",), "an object has the columns day, id"),
+        (("7",), "each object must have exactly the columns day, id"),
         ((KEY, "--written", "{folder}/a.json"), "--written must name a report of a write"),
     ],
 )

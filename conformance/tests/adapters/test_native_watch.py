@@ -86,7 +86,7 @@ def test_the_newest_release_is_the_one_that_pip_names_first(monkeypatch: pytest.
     done = lambda arguments, **_: subprocess.CompletedProcess(arguments, 0, said.pop(0), "")  # noqa: E731
     monkeypatch.setattr(subprocess, "run", done)
     assert watch.newest() == "15.0.0"
-    with pytest.raises(InvalidArgument, match="pip names no release of pylance: nothing"):
+    with pytest.raises(InvalidArgument, match="pip knows no release of pylance: nothing"):
         watch.newest()
 
 

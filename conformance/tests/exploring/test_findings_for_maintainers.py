@@ -158,7 +158,7 @@ def test_files_run_in_fresh_environments_and_the_versions_that_show_a_finding_ar
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--number", "3"), "finding 3 has no file that runs alone; these have one: 1, 2"),
+        (("--number", "3"), "finding 3 has no file that runs alone; choose one of 1, 2"),
         (("--number", "9"), "finding 9"),
     ],
 )

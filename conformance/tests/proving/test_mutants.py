@@ -348,7 +348,7 @@ def test_what_is_wrong_with_what_is_written_down_is_told(root: Path) -> None:
         ({"file": "reference/tests/test_toy.py"}, "is not below"),
         ({"file": "reference/memwal/../../x.py"}, "is not below"),
         ({"new": "LIMIT = 3"}, "old and new are the same"),
-        ({"why": "…"}, "no field 'why'"),
+        ({"why": "…"}, "there is no field 'why'"),
     ],
 )
 def test_a_wrong_entry_is_refused_with_its_file_and_name(root: Path, changed: dict[str, str], reason: str) -> None:
@@ -615,7 +615,7 @@ def test_a_test_that_fails_without_a_mutant_notices_nothing(toy_pass: Path) -> N
 def test_what_cannot_be_recorded_is_refused(toy_pass: Path) -> None:
     for path in (toy_pass / "reference/tests").glob("test_*.py"):
         path.write_text("import nothing\n", "utf-8")
-    with pytest.raises(InvalidArgument, match="no file of tests came to its end within 60 s"):
+    with pytest.raises(InvalidArgument, match="no test file ended within 60 s"):
         watching.table(toy_pass / "out", 60, toy_pass)
 
 

@@ -380,10 +380,10 @@ def test_planted_things_are_chosen_by_name_kind_group_and_clause(options: list[s
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["fourth"], "no planted thing 'fourth'; choose one of first, second, third"),
-        (["--kind", "mutants"], "no kind of planted thing 'mutants'; there are "),
+        (["fourth"], "there is no planted thing 'fourth'; choose one of first, second, third"),
+        (["--kind", "mutants"], "there is no kind of planted thing 'mutants'; "),
         (["--kind", "bug", "first"], "no bug 'first'"),
-        (["--group", "WALL"], "no group 'WALL'; choose one of REGION, WAL"),
+        (["--group", "WALL"], "there is no group 'WALL'; choose one of REGION, WAL"),
         (["--clause", "WAL-002"], "nothing is planted for that"),
     ],
 )

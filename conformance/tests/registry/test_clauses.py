@@ -187,34 +187,54 @@ def test_a_note_cannot_be_called_decided_without_code_that_names_it() -> None:
     [
         ("FENCE.toml", 'id = "FENCE-002"', 'id = "FENCE-001"', r"FENCE.toml, clause 2 \(FENCE-001\): .* used twice"),
         ("FENCE.toml", 'id = "FENCE-002"', 'id = "WAL-002"', r"FENCE.toml, clause 2 \(WAL-002\): .* another group"),
-        ("FENCE.toml", 'level = "SHOULD"', 'level = "should"', r"\(FENCE-002\): no level 'should'; choose one of MUST"),
+        (
+            "FENCE.toml",
+            'level = "SHOULD"',
+            'level = "should"',
+            r"\(FENCE-002\): there is no level 'should'; choose one of MUST",
+        ),
         ("FENCE.toml", 'kind = "performance-intent"\n', "", r"\(FENCE-002\): kind is missing"),
         ("FENCE.toml", 'level = "SHOULD"', "level = 2", r"\(FENCE-002\): level is not text: 2"),
-        ("FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nlever = 2', r"\(FENCE-002\): no field 'lever'"),
+        ("FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nlever = 2', r"\(FENCE-002\): there is no field 'lever'"),
         ("FENCE.toml", '"AMB-27"', '"AMB-999"', r"\(FENCE-001\): unknown notes: AMB-999"),
         ("FENCE.toml", 'place = ["MemWAL revision A: Region"]', 'place = ["MemWAL: Region"]', "unknown texts: MemWAL"),
         ("FENCE.toml", 'revisions = ["A"]', 'revisions = ["A", "A"]', "revisions is not a list of different texts"),
         ("FENCE.toml", 'revisions = ["A"]', "revisions = []", "revisions is not a list of different texts"),
         ("FENCE.toml", 'kind = "performance-intent"', 'kind = ""', "kind is empty"),
         ("FENCE.toml", 'revisions = ["A"]', 'revisions = ["C"]', r"\(FENCE-002\): unknown revisions: C"),
-        ("FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nstatus = "excluded"', r"\(FENCE-002\): a reason belongs"),
-        ("FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nreason = "late"', r"\(FENCE-002\): a reason belongs"),
+        (
+            "FENCE.toml",
+            'level = "SHOULD"',
+            'level = "SHOULD"\nstatus = "excluded"',
+            r"\(FENCE-002\): every clause that is not open needs a reason",
+        ),
+        (
+            "FENCE.toml",
+            'level = "SHOULD"',
+            'level = "SHOULD"\nreason = "late"',
+            r"\(FENCE-002\): every clause that is not open needs a reason",
+        ),
         (
             "FENCE.toml",
             'level = "SHOULD"',
             'level = "SHOULD"\nstatus = "tested"',
-            "no status 'tested'; choose one of open",
+            "there is no status 'tested'; choose one of open",
         ),
         (
             "FENCE.toml",
             'level = "SHOULD"',
             'level = "SHOULD"\nstatus = "ambiguous"\nreason = "open"',
-            r"\(FENCE-002\): a note belongs",
+            r"\(FENCE-002\): every ambiguous clause needs a note",
         ),
-        ("ambiguities.toml", "number = 8\n", "number = 9\n", r"ambiguities.toml, ambiguity 8 \(9\): 8 comes next"),
-        ("ambiguities.toml", "decided = false", "decided = 0", r"ambiguities.toml, .*: decided is no true or false: 0"),
+        (
+            "ambiguities.toml",
+            "number = 8\n",
+            "number = 9\n",
+            r"ambiguities.toml, ambiguity 8 \(9\): the next number must be 8",
+        ),
+        ("ambiguities.toml", "decided = false", "decided = 0", r"ambiguities.toml, .*: decided is not true or false"),
         ("seeds.toml", 'sha256 = "9a21', 'sha256 = "9A21', r"seeds.toml, text 1 \(MemWAL revision A\): sha256"),
-        ("seeds.toml", "[[text]]", "[[texts]]", "seeds.toml: no field 'texts'; choose one of text"),
+        ("seeds.toml", "[[text]]", "[[texts]]", "seeds.toml: there is no field 'texts'; choose one of text"),
         ("seeds.toml", '"WAL" = 94', '"WAL" = 0', "lines are numbers from 1, and a text has them if it has a source"),
         ("seeds.toml", '"WAL" = 94\n', "", "sections without a line in seeds.toml: WAL"),
         ("seeds.toml", "[[text]]", "[[text]", "seeds.toml is not TOML: .*line"),
@@ -232,7 +252,9 @@ def test_an_excluded_clause_keeps_its_reason_and_must_not_be_tested(folder: Path
     damage(folder / "FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nstatus = "excluded"\nreason = "no effect"')
     clause = next(c for c in registry.clauses(folder) if c.id == "FENCE-002")
     assert (registry.status_of(clause, {}), clause.reason) == ("excluded", "no effect")
-    with pytest.raises(InvalidArgument, match=r"FENCE.toml: FENCE-002: excluded, yet t.py::test_a tests it"):
+    with pytest.raises(
+        InvalidArgument, match=r"FENCE.toml: FENCE-002: the clause is excluded, but t.py::test_a tests it"
+    ):
         registry.status_of(clause, {"FENCE-002": ("t.py::test_a",)})
 
 
@@ -523,7 +545,7 @@ def test_show_names_everything_and_says_what_was_not_noticed() -> None:
             ("list", "--status", "dead"),
             "no status 'dead'; choose one of ambiguous, excluded, mutation-checked, open, tested, unchecked, unheld",
         ),
-        (("matrix", "--format", "pdf"), "no format 'pdf'; choose one of md, html, json"),
+        (("matrix", "--format", "pdf"), "there is no format 'pdf'; choose one of md, html, json"),
         (("check", "--seeds", "nowhere"), "nowhere is not a folder"),
     ],
 )

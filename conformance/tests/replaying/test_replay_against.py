@@ -93,7 +93,7 @@ def test_stops_and_faults_become_rules_by_class_and_name() -> None:
     ("name", "reason"),
     [
         ("table/committed_again", "is not about writers, merges and reads of one region"),
-        ("flush/out_of_order", "does 'freeze', which no message of the protocol says"),
+        ("flush/out_of_order", "does 'freeze', for which the protocol has no message"),
         ("manifest/missing_hint_means_new", "does 'lose_hint'"),
     ],
 )

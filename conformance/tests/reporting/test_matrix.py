@@ -149,7 +149,7 @@ def test_a_file_that_is_no_summary_is_refused(tmp_path: Path, text: str, complai
 
 def test_an_unknown_format_is_a_mistake_of_usage(runs: list[Path]) -> None:
     status, said = run(str(runs[0]), "--format", "pdf")
-    assert (status, "; there are md, html, json" in said) == (2, True)
+    assert (status, "; choose one of md, html, json" in said) == (2, True)
 
 
 def test_the_page_of_native_versions_is_up_to_date() -> None:

@@ -53,15 +53,15 @@ def test_what_follows_a_crash_may_include_steps_too() -> None:
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ({"include": "raed", "with": GIVEN}, "a.json: steps, 2: no steps to include 'raed'; there are"),
-        ({"include": "read", "wiht": GIVEN}, "no member of an include 'wiht'; choose one of include, with"),
+        ({"include": "raed", "with": GIVEN}, "a.json: steps, 2: there is no steps to include 'raed'; "),
+        ({"include": "read", "wiht": GIVEN}, "there is no member of an include 'wiht'; choose one of include, with"),
         (
             {"include": "read", "with": {**GIVEN, "actr": "x"}},
-            "no parameter of read 'actr'; choose one of actor, as, clauses",
+            "there is no parameter of read 'actr'; choose one of actor, as, clauses",
         ),
         ({"include": "read", "with": {"actor": "two", "as": "seen"}}, "read needs the parameter clauses"),
         ({"include": "read", "with": {**GIVEN, "as": 1}}, "as must be text, not 1"),
-        ({"include": "read", "with": 1}, "the parameters of read are no object: 1"),
+        ({"include": "read", "with": 1}, "the parameters of read must be an object: 1"),
     ],
 )
 def test_an_include_that_stands_for_nothing_is_refused_with_its_step(step: dict[str, Any], said: str) -> None:

@@ -97,5 +97,5 @@ def test_of_a_key_that_one_write_has_twice_the_last_row_is_there() -> None:
 
 def test_a_history_with_too_many_fates_is_refused_rather_than_judged_in_part() -> None:
     made = history(*[("w", "unknown", [row(k, "a")]) for k in range(13)])
-    with pytest.raises(ValueError, match="8192 fates"):
+    with pytest.raises(ValueError, match="8192 outcomes"):
         why_not(made, KEY, [])

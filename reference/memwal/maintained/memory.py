@@ -182,7 +182,5 @@ class MemTableIndexes:
 
 def _named(indexes: dict[str, Index], name: str) -> Index:
     if name not in indexes:
-        raise InvalidArgument(
-            f"the MemTable has no such index {name!r}; choose one of {sorted(indexes)}", clause="AMB-48"
-        )
+        raise InvalidArgument(f"the MemTable has no index {name!r}; its indexes are {sorted(indexes)}", clause="AMB-48")
     return indexes[name]

@@ -133,7 +133,7 @@ def test_a_wrong_revision_is_refused(table: memwal.Table, tmp_path: Path, revisi
     other = {"A": "B", "B": "R", "R": "A"}[revision]
     with pytest.raises(memwal.InvalidArgument, match=rf"the table has revision {revision}, not {other} \[AMB-06\]"):
         memwal.open(tmp_path / "t", revision=other)
-    with pytest.raises(memwal.InvalidArgument, match="no revision 'Z'; choose one of A, B, R"):
+    with pytest.raises(memwal.InvalidArgument, match="there is no revision 'Z'; choose one of A, B, R"):
         memwal.open(tmp_path / "t", revision="Z")
 
 

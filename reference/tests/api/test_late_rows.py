@@ -108,7 +108,7 @@ def test_late_rows_may_be_kept_or_fail_the_whole_write(tmp_path: Path) -> None:
     table = create(tmp_path / "t")
     with table.writer(sequence_by="seq", late_rows="fail") as writer:
         writer.put(rows((1, 10, "new")))
-        with pytest.raises(LateRow, match=r"late: 1 row; the first is \{'id': 1, 'seq': 5\}.*AMB-148"):
+        with pytest.raises(LateRow, match=r"1 row came late; the first is \{'id': 1, 'seq': 5\}.*AMB-148"):
             writer.put(rows((2, 1, "whole"), (1, 5, "old")))
         writer.put(rows((3, 1, "goes on")))
     assert found(table) == [(1, 10, "new"), (3, 1, "goes on")]
@@ -141,7 +141,7 @@ def test_what_cannot_be_ordered_is_refused_and_nothing_is_claimed(tmp_path: Path
     for column, text in (("f", "'f' is double"), ("id", "is of the key"), ("sequ", "Did you mean 'seq'")):
         with pytest.raises(InvalidArgument, match=text):
             table.writer(sequence_by=column)
-    with pytest.raises(InvalidArgument, match="no way with late rows 'skip'; choose one of drop, keep, fail"):
+    with pytest.raises(InvalidArgument, match="there is no way with late rows 'skip'; choose one of drop, keep, fail"):
         table.writer(sequence_by="seq", late_rows="skip")  # type: ignore[arg-type]
     with table.writer(sequence_by="seq") as writer:
         assert writer.epoch == 1

@@ -209,7 +209,7 @@ def test_an_older_version_and_one_region_can_be_asked_for() -> None:
     store = store_of("B")
     old = inspect("t", version=2, store=store)
     assert fields_of(one(old, "table_version"))["version"] == 2
-    with pytest.raises(InvalidArgument, match="no version 99; there are 1 to"):
+    with pytest.raises(InvalidArgument, match="no version 99; choose one of 1 to"):
         inspect("t", version=99, store=store)
     first = memwal.open("t", store=store).regions()[0].region_id
     alone = inspect("t", region=first, store=store)
@@ -322,9 +322,9 @@ def test_a_file_shows_what_is_in_it() -> None:
 
 
 def test_bytes_of_nothing_known_are_refused_and_so_are_options_of_tables() -> None:
-    store = Ground({"x": b"\x07 this is no file of a table", "empty": b"", **objects("B")})
+    store = Ground({"x": b"\x07 this is not a known kind of file of a table", "empty": b"", **objects("B")})
     for name in ("x", "empty"):
-        with pytest.raises(InvalidArgument, match="no file of a table"):
+        with pytest.raises(InvalidArgument, match="not a known kind of file of a table"):
             inspect(name, store=store)
     with pytest.raises(InvalidArgument, match="is a file"):
         inspect(next(n for n in store.objects if n.endswith(".manifest")), version=1, store=store)

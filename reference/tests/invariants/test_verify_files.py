@@ -96,9 +96,9 @@ DAMAGE: dict[str, tuple[Callable[[table_pb2.IndexMetadata], object], str]] = {
     "a name that is a number": (lambda i: index_entry(i, b"\x08\x07"), "lists a file without a name"),
     "a size that is text": (lambda i: index_entry(i, listed(b"f", b"\x12\x01x")), "size that is not a number"),
     "no UTF-8": (lambda i: index_entry(i, listed(b"\xff")), "name is not UTF-8"),
-    "a name outside": (lambda i: index_entry(i, listed(b"../../../x")), "no name inside of its folder"),
-    "an empty name": (lambda i: index_entry(i, listed(b"")), "no name inside of its folder"),
-    "a NUL": (lambda i: index_entry(i, listed(b"a\0b")), "no name inside of its folder"),
+    "a name outside": (lambda i: index_entry(i, listed(b"../../../x")), "not a name inside of its folder"),
+    "an empty name": (lambda i: index_entry(i, listed(b"")), "not a name inside of its folder"),
+    "a NUL": (lambda i: index_entry(i, listed(b"a\0b")), "not a name inside of its folder"),
 }
 
 

@@ -245,7 +245,7 @@ def test_a_recorded_range_that_is_no_number_is_an_error() -> None:
     state = latest_of(ground, region, found.path)
     state.manifest.message.config["memwal.wal_first"] = "first"
     ground.objects[state.path] = table_manifest.encode(state.manifest)
-    with pytest.raises(ArtifactError, match="no position: 'first'"):
+    with pytest.raises(ArtifactError, match="is not a position: 'first'"):
         run(ground, retain_versions=1)
 
 

@@ -539,7 +539,7 @@ def test_an_overwrite_that_meets_a_change_of_columns_does_not_bring_the_old_ones
     replacing = whole.overwrite(IO, rows(COLUMNS, 9), None, guards.may_replace(IO))
     overwriting = Actor(ground, replacing).until(PutIfAbsent, "_versions/")
     change.step()
-    with pytest.raises(InvalidArgument, match="not known"):
+    with pytest.raises(InvalidArgument, match="unknown"):
         overwriting.finish()
     assert newest(ground).schema.names == ["id", "v"]
 
@@ -576,7 +576,7 @@ def test_an_entry_without_its_key_or_of_another_type_or_without_ids_is_refused()
     for other, reason in (
         (entry({"id": 7, "v": 1}, id=[1], v=["v"]), "NULL in column 'id'"),
         (entry({"id": 0, "v": 1}, id=[1], v=[2]), "int64"),
-        (entry({"id": 0}, id=[1], w=["w"]), "not known"),
+        (entry({"id": 0}, id=[1], w=["w"]), "unknown"),
     ):
         with pytest.raises(ArtifactError, match=f"{reason}.*AMB-50"):
             now.restored(other, "x")

@@ -107,7 +107,7 @@ def test_a_merge_goes_up_to_the_generation_that_it_is_asked_for_and_not_back(
     assert values(tmp_path) == [(1, "b", 2)]
     assert table.merge(region, until=9).merged == ((region, 3),)
     for wrong in ({"until": 1}, {"region": region, "until": 0}):
-        with pytest.raises(InvalidArgument, match="a generation of one region, from 1 on"):
+        with pytest.raises(InvalidArgument, match="the number of a generation, at least 1"):
             table.merge(**wrong)
 
 

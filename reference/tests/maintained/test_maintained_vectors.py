@@ -198,7 +198,7 @@ def test_a_query_that_is_no_vector_is_refused(tmp_path: Path, query: Any, reason
     native = Native(tmp_path / "t", "IVF_PQ", "cosine", column(some()))
     with pytest.raises(memwal.InvalidArgument, match=reason):
         VectorIndex(native.code).nearest(query, 1, np.ones(0, bool))
-    with pytest.raises(memwal.InvalidArgument, match="at least one row"):
+    with pytest.raises(memwal.InvalidArgument, match="must be at least 1"):
         VectorIndex(native.code).nearest([1, 1, 1, 1], 0, np.ones(0, bool))
 
 

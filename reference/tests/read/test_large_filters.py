@@ -60,7 +60,7 @@ def test_a_filter_of_as_many_operators_as_are_read_is_evaluated_and_one_of_more_
 
 
 def test_an_expression_that_gives_no_truth_values_is_no_filter() -> None:
-    with pytest.raises(InvalidArgument, match="it gives int64, not truth values"):
+    with pytest.raises(InvalidArgument, match="it gives int64, not true or false"):
         kept(pc.field("a") + 1)
 
 

@@ -142,7 +142,7 @@ def test_plans_take_all_options_of_the_queries_that_they_are_of(base: Base, stor
         table.explain(text="quick fox", column="text", phrase=True)
     with pytest.raises(InvalidArgument, match=r"no options \['nprobes'\]"):
         table.explain(text="fox", column="text", nprobes=4)
-    with pytest.raises(InvalidArgument, match=r"\['phrase'\] are of searches"):
+    with pytest.raises(InvalidArgument, match=r"\['phrase'\] are for searches"):
         table.explain(phrase=True)
 
 

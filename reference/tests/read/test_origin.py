@@ -69,7 +69,7 @@ def test_nobody_gets_the_origin_who_does_not_ask() -> None:
     table, _, _ = scene("B")
     assert table.scan().schema.names == ["id", "v"]
     assert table.scan(columns=["_position"]).schema == pa.schema([("_position", pa.int64())])
-    with pytest.raises(InvalidArgument, match=r"no such columns: \['_regions'\]"):
+    with pytest.raises(InvalidArgument, match=r"there are no columns \['_regions'\]"):
         table.scan(columns=["_regions"])
 
 

@@ -454,16 +454,16 @@ def test_one_row_may_be_asked_for(base: Base) -> None:
 def test_a_search_that_cannot_be_is_refused(base: Base) -> None:
     table = base.enable("B")
     for asked, complaint in (
-        (lambda: table.search(QUERY, "nothing"), "no such columns"),
-        (lambda: table.search(QUERY, "vf", 0), "at least one row"),
+        (lambda: table.search(QUERY, "nothing"), "there are no columns"),
+        (lambda: table.search(QUERY, "vf", 0), "must be at least 1"),
         (lambda: table.search([1.0], "vf"), f"{DIMENSION} finite"),
         (lambda: table.search(QUERY, "vf", metric="dot"), "measures l2"),
-        (lambda: table.search(QUERY, "vf", metric="far", exact=True), "unknown metric"),
+        (lambda: table.search(QUERY, "vf", metric="far", exact=True), "there is no metric"),
         (lambda: table.search(QUERY, "vf", index="pq"), "no trained vector index over column 'vf'"),
         (lambda: table.search(QUERY, "vf", index="none"), "no index 'none'"),
         (lambda: table.search(QUERY, "tag"), "is not a column of vectors"),
         (lambda: table.search_text("a", "tag"), "no full-text index over column 'tag'"),
-        (lambda: table.search_text("a", "text", 0), "at least one row"),
+        (lambda: table.search_text("a", "text", 0), "must be at least 1"),
         (lambda: table.explain(text="a", vector=QUERY, column="vf"), "of keys, of a vector or of a text"),
     ):
         with pytest.raises(memwal.InvalidArgument, match=complaint):

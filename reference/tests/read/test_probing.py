@@ -212,5 +212,5 @@ def test_only_the_partitions_that_are_looked_at_are_read(
 def test_a_search_of_no_partition_or_of_no_row_to_rank_anew_is_refused(
     places: dict[str, Path], nprobes: int, factor: int | None
 ) -> None:
-    with pytest.raises(memwal.InvalidArgument, match="one partition at least"):
+    with pytest.raises(memwal.InvalidArgument, match="nprobes must be at least 1"):
         memwal.open(places["IVF_PQ"]).search(CENTRES[0], "v", nprobes=nprobes, refine_factor=factor)

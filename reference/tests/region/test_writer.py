@@ -413,10 +413,10 @@ def test_writes_are_batched_whole_up_to_the_size_of_an_entry(there: Scene) -> No
     ("wrong", "reason"),
     [
         (pa.table({"id": [1]}), r"missing \['v'\]"),
-        (pa.table({"id": [1], "v": ["a"], "w": [1]}), r"not known \['w'\]"),
+        (pa.table({"id": [1], "v": ["a"], "w": [1]}), r"unknown \['w'\]"),
         (pa.table({"id": pa.array([1], pa.int32()), "v": ["a"]}), "'id' is int32"),
         (pa.table({"id": [1, None], "v": ["a", "b"]}), "NULL in column 'id' at row 1"),
-        (pa.table([pa.array([1]), pa.array(["a"]), pa.array(["b"])], names=["id", "v", "v"]), "not unique"),
+        (pa.table([pa.array([1]), pa.array(["a"]), pa.array(["b"])], names=["id", "v", "v"]), "a name of its own"),
     ],
 )
 def test_bad_rows_are_refused_before_anything_happens(there: Scene, wrong: pa.Table, reason: str) -> None:

@@ -427,7 +427,7 @@ def test_metadata_and_types_that_some_step_cannot_carry_come_in_nowhere(gate: st
 def test_metadata_of_the_schema_and_below_a_column_are_looked_at_too(tmp_path: Path) -> None:
     below = pa.struct([pa.field("x", pa.int64(), metadata={b"k": b"\xff"})])
     for schema in (named("v").with_metadata({b"k": b"\xff"}), schema_of(below)):
-        with pytest.raises(InvalidArgument, match="no UTF-8"):
+        with pytest.raises(InvalidArgument, match="not UTF-8"):
             memwal.create(tmp_path / "t", schema, primary_key=["id"])
 
 

@@ -55,7 +55,7 @@ def test_an_overwrite_needs_drained_regions_and_keeps_configuration_and_progress
     flushed(table, region, 9, 10)
     table.merge()
     assert seen(folder) == {9: "w", 10: "w"}
-    with pytest.raises(InvalidArgument, match="columns do not match"):
+    with pytest.raises(InvalidArgument, match="the columns are not those of the table"):
         folder.run(whole.overwrite(T, pa.table({"id": [1]}), None, guards.may_replace(T)))
 
 

@@ -348,7 +348,7 @@ def test_added_columns_are_further_files_of_every_fragment_or_null(folder: Folde
 @pytest.mark.parametrize(
     ("new", "message"),
     [
-        (pa.schema([("v", pa.int64())]), "there already"),
+        (pa.schema([("v", pa.int64())]), "exist already"),
         (pa.schema([("a", pa.int64()), ("a", pa.int64())]), "each column needs a name of its own"),
         (pa.schema([pa.field("n", pa.int64(), nullable=False)]), "may not be NULL"),
     ],
@@ -802,6 +802,6 @@ def test_no_fragment_loses_its_last_data_file(folder: Folder) -> None:
     folder.run(columns.add(T, pa.schema([("w", pa.int64())])))
     with pytest.raises(InvalidArgument, match=r"\[0\] would have no data file left"):
         folder.run(columns.drop(T, ["id", "v"]))
-    with pytest.raises(InvalidArgument, match="no such columns"):
+    with pytest.raises(InvalidArgument, match="there are no columns"):
         folder.run(columns.drop(T, ["z"]))
     assert seen(folder) == {1: "x", 2: "x"}

@@ -48,7 +48,7 @@ class DataTable:
         self.taken.add(name)
         found: T = self.fields[name]
         if type(found) is not kind:
-            raise self.wrong(f"{name} is no {_KINDS[kind]}: {found!r}")
+            raise self.wrong(f"{name} is not {_KINDS[kind]}: {found!r}")
         return found
 
     def exact(self, name: str, default: str | None = None) -> str:
@@ -112,7 +112,7 @@ class DataTable:
 
 
 _KINDS: Mapping[type, str] = {
-    str: "text", int: "whole number", bool: "true or false", list: "list", dict: "table",
+    str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table",
 }  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def opened(found: Recorded, study: Study | None = None) -> Iterator[World]:
         known = {process.name for process in world.processes}
         for step in found.trace.steps:
             if step.actor not in known:
-                reason = f"no process {step.actor!r}; choose one of {', '.join(sorted(known))}"
+                reason = f"there is no process {step.actor!r}; choose one of {', '.join(sorted(known))}"
                 raise broken(found.name, line_of(step), reason)
         yield world
 
@@ -91,7 +91,7 @@ def _check_readings(header: Header) -> None:
     for reading in fields(Interpretation):
         told, value = header.readings.get(reading.name), getattr(usual, reading.name)
         if told is not None and type(told) is not type(value):
-            raise InvalidArgument(f"the reading {reading.name} is {told!r}, which is no {type(value).__name__}")
+            raise InvalidArgument(f"the reading {reading.name} is {told!r}, which is not a {type(value).__name__}")
 
 
 def _check_oracle(header: Header) -> None:

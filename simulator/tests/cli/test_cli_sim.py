@@ -61,16 +61,16 @@ def test_a_limit_is_no_certificate() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("explore", "nothing"), "no scenario 'nothing'; there are 8"),
-        (("explore", "one_writer", "--revision", "C"), "no revision 'C'"),
-        (("explore", "one_writer", "--profile", "lax"), "no profile 'lax'"),
-        (("explore", "one_writer", "--bug", "none"), "no planted bug 'none'"),
+        (("explore", "nothing"), "there is no scenario 'nothing'; there are 8"),
+        (("explore", "one_writer", "--revision", "C"), "there is no revision 'C'"),
+        (("explore", "one_writer", "--profile", "lax"), "there is no profile 'lax'"),
+        (("explore", "one_writer", "--bug", "none"), "there is no planted bug 'none'"),
         (
             ("explore", "one_writer", "--reading", "nothing=false"),
-            "no reading 'nothing'; there are ",
+            "there is no reading 'nothing'; ",
         ),
         (("explore", "one_writer", "--reading", "claim_barrier"), "must be NAME=true or NAME=false"),
-        (("explore", "one_writer", "--fate", "eaten"), "no fate 'eaten'; choose one of lost, "),
+        (("explore", "one_writer", "--fate", "eaten"), "there is no fate 'eaten'; choose one of lost, "),
         (("explore", "one_writer", "--faults", "-1"), "Invalid value for '--faults'"),
         (("replay", "nowhere.jsonl"), "nowhere.jsonl"),
     ],

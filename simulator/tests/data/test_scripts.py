@@ -21,13 +21,13 @@ def test_a_step_is_a_word_or_a_word_with_an_argument() -> None:
 
 
 def test_an_unknown_word_is_refused_with_the_nearest_before_anything_runs() -> None:
-    with pytest.raises(InvalidArgument, match=r"no word of a script 'flsh'.*Did you mean 'flush'"):
+    with pytest.raises(InvalidArgument, match=r"there is no word of a script 'flsh'.*Did you mean 'flush'"):
         process(clients.place(setting()), "writer-1", {"rows": {"k": "v"}}, "flsh")
 
 
 @pytest.mark.parametrize("entry", [{"rows": {"k": "v"}, "flush": None}, {}, ["flush"], 1])
 def test_a_step_of_no_word_or_of_several_is_refused(entry: object) -> None:
-    with pytest.raises(InvalidArgument, match="a step of a script is one word"):
+    with pytest.raises(InvalidArgument, match="a step of a script must be one word"):
         steps([entry], WORDS)  # type: ignore[list-item]
 
 

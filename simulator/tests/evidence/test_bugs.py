@@ -74,19 +74,19 @@ def test_a_function_that_the_engine_does_not_have_is_refused(target: str) -> Non
 
 def test_a_function_of_the_simulated_world_is_refused() -> None:
     replaced = {"memwal_sim.scenarios.actors:memory_of": print}
-    with pytest.raises(InvalidArgument, match="is no part of the engine"), planted([bug(replaced=replaced)]):
+    with pytest.raises(InvalidArgument, match="is not a part of the engine"), planted([bug(replaced=replaced)]):
         pass
 
 
 def test_readings_of_several_bugs_are_joined_and_must_agree() -> None:
     first, second = bug("a", readings={"x": False}), bug("b", readings={"y": False})
     assert readings([first, second]) == {"x": False, "y": False}
-    with pytest.raises(InvalidArgument, match="choose x differently"):
+    with pytest.raises(InvalidArgument, match="set x to different values"):
         readings([first, bug("c", readings={"x": True})])
 
 
 def test_an_unknown_bug_is_refused_with_the_names_that_there_are() -> None:
-    with pytest.raises(InvalidArgument, match="no planted bug 'c'; choose one of a, b"):
+    with pytest.raises(InvalidArgument, match="there is no planted bug 'c'; choose one of a, b"):
         choose(["a", "c"], {"a": bug("a"), "b": bug("b")})
 
 
@@ -141,13 +141,13 @@ readings = { claim_barrier = false }
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("claim_barrier", "claim_barier", r"readings\.toml, bug 1 \(one\): no reading.*Did you mean 'claim_barrier'"),
+        ("claim_barrier", "claim_barier", r"readings\.toml, bug 1 \(one\): there is no reading.*Did you mean 'claim_b"),
         ('oracle = "o"', "", r"readings\.toml, bug 1 \(one\): oracle is missing"),
-        ("why", "reason = 1\nwhy", r"readings\.toml, bug 1 \(one\): no field 'reason'"),
+        ("why", "reason = 1\nwhy", r"readings\.toml, bug 1 \(one\): there is no field 'reason'"),
         ("[[bug]]", "[bug", r"readings\.toml is not TOML"),
-        ("[[bug]]", "[[bugs]]", r"readings\.toml: bug is missing; there are bugs"),
+        ("[[bug]]", "[[bugs]]", r"readings\.toml: bug is missing; the fields are bugs"),
         ("T.", "\xff", r"readings\.toml is not UTF-8 from byte"),
-        ("[[bug]]", READING + "[[bug]]", r"readings\.toml: there is another planted bug 'one'"),
+        ("[[bug]]", READING + "[[bug]]", r"readings\.toml: there is already a planted bug 'one'"),
     ],
 )
 def test_a_bug_that_is_only_a_reading_is_data(tmp_path: Path, old: str, new: str, says: str) -> None:

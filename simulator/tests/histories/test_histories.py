@@ -184,7 +184,7 @@ def test_reads_of_one_batch_are_of_one_moment() -> None:
 
 
 def test_a_batch_is_one_operation() -> None:
-    with pytest.raises(InvalidArgument, match="no single operation"):
+    with pytest.raises(InvalidArgument, match="not a single operation"):
         check_batches([write("1", 0, 9, key="a", batch="w"), write("1", 1, 9, key="b", batch="w")])
 
 
@@ -223,7 +223,7 @@ LINE = {"key": "k", "kind": "write", "value": "v", "invoked": 0, "returned": 1}
         (json.dumps({k: v for k, v in LINE.items() if k != "returned"}), "field 'returned' is missing"),
         (json.dumps({**LINE, "value": True}), "field 'value' cannot be true"),
         (json.dumps({**LINE, "invoked": 0.5}), "field 'invoked' cannot be 0.5"),
-        (json.dumps({**LINE, "kind": "cas"}), "kind 'cas' is none of write, read"),
+        (json.dumps({**LINE, "kind": "cas"}), "kind 'cas' must be one of write, read"),
         (json.dumps({**LINE, "outcome": "maybe"}), "outcome 'maybe' is none of ok, unknown, failed"),
         (json.dumps({**LINE, "returned": -1}), "before it was invoked"),
         (json.dumps({**LINE, "returned": None, "outcome": "ok"}), "never returned"),

@@ -57,14 +57,18 @@ def test_a_scenario_is_what_its_file_says() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("settled = true", "setled = true", "a.toml, scenario 1 (reader_of_the_past): no field 'setled'; there are"),
-        ("settled = true", 'on = "regoin"', "scenario 1 (reader_of_the_past): no ground 'regoin'; there are"),
-        ("questions.filters", "questions.filter", "scenario 1 (reader_of_the_past): no question 'filter'; there are"),
-        ('["stale", "lost"]', '["stail"]', "scenario 1 (reader_of_the_past): no fate 'stail'; there are"),
-        ('["read", "read"]', '["raed"]', "actor 1 (reader): no word of a script 'raed'; there are"),
-        ("insists = true", "insist = true", "actor 1 (reader): no field 'insist'; choose one of insists, name, script"),
-        ("{ rows = {", "{ rwos = {", "before 1 (writer-0): no word of a script 'rwos'; there are"),
-        ("collected = true", 'on = "indexed"', "no field 'settled'; there are"),
+        ("settled = true", "setled = true", "a.toml, scenario 1 (reader_of_the_past): there is no field 'setled'; "),
+        ("settled = true", 'on = "regoin"', "scenario 1 (reader_of_the_past): there is no ground 'regoin'; "),
+        ("questions.filters", "questions.filter", "scenario 1 (reader_of_the_past): there is no question 'filter'; "),
+        ('["stale", "lost"]', '["stail"]', "scenario 1 (reader_of_the_past): there is no fate 'stail'; "),
+        ('["read", "read"]', '["raed"]', "actor 1 (reader): there is no word of a script 'raed'; "),
+        (
+            "insists = true",
+            "insist = true",
+            "actor 1 (reader): there is no field 'insist'; choose one of insists, name, script",
+        ),
+        ("{ rows = {", "{ rwos = {", "before 1 (writer-0): there is no word of a script 'rwos'; "),
+        ("collected = true", 'on = "indexed"', "there is no field 'settled'; "),
         ("preemptions = 2", "preemptions = true", "preemptions is not a whole number: True"),
     ],
 )

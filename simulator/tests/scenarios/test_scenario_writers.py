@@ -91,14 +91,14 @@ def test_every_scenario_builds_under_every_setting() -> None:
 def test_a_setting_is_named_by_revision_profile_and_readings() -> None:
     assert not setting("B", "strict", {"claim_barrier": False}).interpretation.claim_barrier
     assert replace(setting("B", "literal").interpretation, claim_barrier=True) != setting().interpretation
-    with pytest.raises(InvalidArgument, match="no revision 'C'; choose one of A, B, R"):
+    with pytest.raises(InvalidArgument, match="there is no revision 'C'; choose one of A, B, R"):
         setting("C")
-    with pytest.raises(InvalidArgument, match="no profile 'lax'; choose one of strict, literal"):
+    with pytest.raises(InvalidArgument, match="there is no profile 'lax'; choose one of strict, literal"):
         setting("B", "lax")
-    with pytest.raises(InvalidArgument, match="no reading 'nothing'; there are "):
+    with pytest.raises(InvalidArgument, match="there is no reading 'nothing'; "):
         setting("B", "strict", {"nothing": False})
 
 
 def test_an_unknown_scenario_is_refused_with_the_names_that_there_are() -> None:
-    with pytest.raises(InvalidArgument, match="no scenario 'three'; there are "):
+    with pytest.raises(InvalidArgument, match="there is no scenario 'three'; "):
         find("three")

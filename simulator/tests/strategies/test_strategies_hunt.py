@@ -168,9 +168,11 @@ def test_without_hypothesis_its_strategy_is_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_mistakes_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="no strategy 'dfs'; choose one of uniform, pct, swarm, hypothesis"):
+    with pytest.raises(
+        InvalidArgument, match="there is no strategy 'dfs'; choose one of uniform, pct, swarm, hypothesis"
+    ):
         hunt(toy(counters(1)), "dfs")
-    with pytest.raises(InvalidArgument, match="a depth of 1 at least"):
+    with pytest.raises(InvalidArgument, match="a depth of at least 1"):
         hunt(toy(counters(1)), "pct", depth=0)
     with pytest.raises(InvalidArgument, match="no bound on preemptions"):
         hunt(toy(counters(1), bounds=Bounds(preemptions=1)), "pct")
@@ -217,9 +219,12 @@ def test_a_hunt_is_json() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("nothing",), "no scenario 'nothing'"),
-        (("one_writer", "--strategy", "dfs"), "no strategy 'dfs'; choose one of uniform, pct, swarm, hypothesis"),
-        (("one_writer", "--bug", "none"), "no planted bug 'none'"),
+        (("nothing",), "there is no scenario 'nothing'"),
+        (
+            ("one_writer", "--strategy", "dfs"),
+            "there is no strategy 'dfs'; choose one of uniform, pct, swarm, hypothesis",
+        ),
+        (("one_writer", "--bug", "none"), "there is no planted bug 'none'"),
         (("one_writer", "--reading", "claim_barrier"), "must be NAME=true or NAME=false"),
         (("one_writer", "--runs", "0"), "Invalid value for '--runs'"),
         (("one_writer", "--record", "/nowhere/at/all", "--bug", "canary"), "/nowhere/at/all"),

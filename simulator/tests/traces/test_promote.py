@@ -59,7 +59,7 @@ def test_areas_are_those_of_the_project() -> None:
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ({"area": "moon"}, "no area 'moon'; choose one of fencing, wal, manifest, flush"),
+        ({"area": "moon"}, "there is no area 'moon'; choose one of fencing, wal, manifest, flush"),
         ({"name": "Two winners"}, "the name 'Two winners' must be 3 to 64 characters of a-z"),
         ({"name": "../up"}, "the name '../up' must be"),
         ({"title": " "}, "a title must be one line of 1 to 100 characters"),

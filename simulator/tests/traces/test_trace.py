@@ -227,7 +227,7 @@ def test_an_unknown_step_fate_for_a_read_is_refused() -> None:
 
 def test_a_step_of_an_unknown_process_is_refused() -> None:
     step: Step = replace(lost_update().steps[0], actor="p9")
-    with pytest.raises(ValueError, match="no process 'p9'; choose one of p0, p1"):
+    with pytest.raises(ValueError, match="there is no process 'p9'; choose one of p0, p1"):
         replay_in(watched_counters(2), Trace(HEADER, (step,)))
 
 
