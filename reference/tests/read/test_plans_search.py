@@ -459,7 +459,7 @@ def test_a_search_that_cannot_be_is_refused(base: Base) -> None:
         (lambda: table.search([1.0], "vf"), f"{DIMENSION} finite"),
         (lambda: table.search(QUERY, "vf", metric="dot"), "measures l2"),
         (lambda: table.search(QUERY, "vf", metric="far", exact=True), "there is no metric"),
-        (lambda: table.search(QUERY, "vf", index="pq"), "no trained vector index over column 'vf'"),
+        (lambda: table.search(QUERY, "vf", index="pq"), "not a trained vector index over column 'vf'"),
         (lambda: table.search(QUERY, "vf", index="none"), "no index 'none'"),
         (lambda: table.search(QUERY, "tag"), "is not a column of vectors"),
         (lambda: table.search_text("a", "tag"), "no full-text index over column 'tag'"),
