@@ -16,14 +16,14 @@ from memwal.errors import InvalidArgument
 
 from ..adapters.aided import JOBS
 from ..adapters.harness import Harness
-from ..adapters.process import BROKEN
+from ..adapters.process import BROKEN, AdapterCrash
 from . import orders, plans
 from .agenda import Agenda
 from .covered import Covered
 from .findings import ForeignFinding, Notebook, heading
 from .judging import Recoverer, StateLook, Symptom, of_run
-from .lived import Lived
-from .lives import WRITES, ForeignLife
+from .lived import Lived, not_begun, nothing_done
+from .lives import ForeignLife
 from .living import in_order, live
 from .orders import InOrder, Touched
 from .plans import ALONE, Plan
@@ -201,12 +201,14 @@ class ForeignExploration:
             self._starts[table_of(job.life)] = start
         except BROKEN as error:
             job.covered.missing = str(error).splitlines()[0]
+            if isinstance(error, AdapterCrash):
+                self._not_made(recoverer, job)
             return
         shown = self._shown(recoverer, job, start, ALONE, job.life)
         if shown.lived.cut:
             job.covered.missing = "the time was over before it had been left alone once"
             return
-        if (why := _nothing_done(shown.lived)) and not shown.symptoms:
+        if (why := nothing_done(shown.lived)) and not shown.symptoms:
             job.covered.missing = why
             return
         found = plans.faults(shown.lived)
@@ -221,6 +223,19 @@ class ForeignExploration:
             job.covered.orders = 1
         self._noted(recoverer, job, start, ALONE, shown)
         job.start = start  # last: from here on others take plans of it
+
+    def _not_made(self, recoverer: Recoverer, job: _Job) -> None:
+        """A process ended while it made the table of a life: a finding, if it does so once more."""
+        try:
+            started(recoverer.harness, self.revision, job.life)
+        except AdapterCrash as error:
+            lived = not_begun(job.life, str(error))
+            symptoms = list(of_run(lived, recoverer.harness.hello()))
+            with self._lock:
+                if self.notebook.known(symptoms, ALONE) is None:
+                    after = self.clock() - self._until + self.seconds, self.runs
+                    found = self.notebook.add(symptoms, ALONE, lived, cut=False, after=after)
+                    self.say(f"finding {found.number}, {found.severity}, {found.came}: {found.sentence}")
 
     def _planned(self, recoverer: Recoverer, job: _Job, plan: Plan) -> None:
         assert job.start is not None
@@ -382,11 +397,3 @@ class ForeignExploration:
         finally:
             with self._lock:
                 self._smaller_s += max(0.0, allowed - (self.clock() - begun))
-
-
-def _nothing_done(lived: Lived) -> str:
-    """Why a life that is left alone shows nothing: none of its writes was acknowledged, and no actor has ended."""
-    writes = any(step.verb in WRITES for step in lived.life.steps)
-    done = any(call.process for call in lived.history.acknowledged)
-    failed = [line for line in lived.told if not line.endswith(": done")]
-    return failed[0].splitlines()[0] if writes and not done and not lived.ended and failed else ""

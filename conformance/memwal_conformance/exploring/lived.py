@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from memwal_sim.histories.history import History
+from memwal_sim.store import Contents
 
 from ..gate import CrashState, LogEntry
 from ..verdicts import Finding
 from .asking import WrongAnswer
-from .lives import ForeignLife
+from .lives import WRITES, ForeignLife
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,3 +59,29 @@ class Lived:
             kept = not call.process or call.name in promised
             calls.append(call if kept and call.outcome == "ok" else replace(call, outcome="unknown", returned=None))
         return History(tuple(calls))
+
+
+def nothing_done(lived: Lived) -> str:
+    """Why a life that was left alone shows nothing: none of its writes was acknowledged, and no actor has ended."""
+    writes = any(step.verb in WRITES for step in lived.life.steps)
+    done = any(call.process for call in lived.history.acknowledged)
+    failed = [line for line in lived.told if not line.endswith(": done")]
+    return failed[0].splitlines()[0] if writes and not done and not lived.ended and failed else ""
+
+
+def not_begun(life: ForeignLife, why: str) -> Lived:
+    """A life whose table was not made, since the process ended meanwhile."""
+    return Lived(
+        life=life,
+        history=History(),
+        begun={},
+        states=(CrashState(0, Contents(), (), 0),),
+        log=(),
+        operations=(),
+        told=(f"the table: {why}",),
+        ended=("crash at the making of a table",),
+        breaks=(),
+        wrong_answers=(),
+        region_ids=(),
+        inconclusive="",
+    )

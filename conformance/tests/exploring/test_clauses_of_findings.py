@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from memwal_conformance.adapters.harness import REFERENCE, Harness
-from memwal_conformance.adapters.process import AdapterProcess
-from memwal_conformance.exploring import findings, judging, lives, living, plans, starting
+from memwal_conformance.adapters.process import AdapterCrash, AdapterProcess
+from memwal_conformance.exploring import explorer, findings, judging, lives, living, plans, starting
+from memwal_conformance.exploring.explorer import ForeignExploration
 from memwal_conformance.exploring.judging import Recoverer, Symptom, of_run
 from memwal_conformance.exploring.lives import ForeignLife
 from memwal_conformance.protocol import AdapterError
@@ -102,3 +103,22 @@ def test_what_the_texts_leave_open_is_observed_and_no_finding() -> None:
     assert [each.severity for each in book.findings] == ["observed", "critical"]
     assert [each.words for each in book.errors] == ["None"]
     assert [each.number for (each,) in findings.matters(book.findings)] == [2, 1]
+
+
+def test_a_process_that_ends_while_it_makes_a_table_twice_is_a_finding_and_once_is_none(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ForeignExploration(harnesses=[harness], revision="B", lives=[SHORT], seconds=3600)
+    ends = iter([True, True, False])
+
+    def started(*_: object) -> None:
+        if next(ends):
+            raise AdapterCrash("table.create", 1, "")
+
+    monkeypatch.setattr(explorer, "started", started)
+    for count in (1, 1):  # once more and it is known; and it is no other if it was not seen again
+        made._not_made(Recoverer(harness, "B"), made.jobs[0])
+        assert [each.words for each in made.notebook.findings] == ["crash at the making of a table"] * count
+    made.notebook.findings.clear()
+    made._not_made(Recoverer(harness, "B"), made.jobs[0])
+    assert (made.notebook.findings, made.notebook.errors) == ([], [])

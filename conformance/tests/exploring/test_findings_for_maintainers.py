@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 import typer
 from memwal_conformance.cli import commands
-from memwal_conformance.exploring import decoded, explorer, findings, lives, reproducing, showing
+from memwal_conformance.exploring import decoded, findings, lives, reproducing, showing
+from memwal_conformance.exploring.lived import nothing_done
 from memwal_conformance.gate import LogEntry, RequestFate
 from memwal_conformance.judge.artifacts import name_of
 from memwal_conformance.judge.wire import blob_field, uint_field
@@ -190,4 +191,4 @@ def test_a_life_of_which_no_write_succeeds_is_not_explored_and_says_why(
     calls = [SimpleNamespace(process=name) for name in acknowledged]
     life = lives.ForeignLife(name="a", about="", steps=lives.steps_of("w open, w put", "a"))
     lived = SimpleNamespace(life=life, told=told, ended=ended, history=SimpleNamespace(acknowledged=calls))
-    assert explorer._nothing_done(lived) == why  # type: ignore[arg-type]
+    assert nothing_done(lived) == why  # type: ignore[arg-type]
