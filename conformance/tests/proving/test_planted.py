@@ -265,7 +265,7 @@ def test_the_page_counts_bugs_by_what_shows_them_as_the_deaths_are_now() -> None
         "c": [death(bugs[2], "oracle s/B: x")],
     }
     assert planted_page.shown(bugs, kept) == (
-        "The cases show 2 of 4: 1 by a case without the gate, 1 at the gate alone. 2 are shown by none."
+        "Cases find 2 of 4 bugs: 1 without the gate, and 1 only at the gate. No case finds the other 2."
     )
 
 
