@@ -128,14 +128,15 @@ def test_what_is_shown_of_one_clause_and_listed_of_all_is_what_the_whole_says() 
     whole = {each.clause.id: each for each in coverage.coverages()}
     for id_ in ("WAL-001", "fence-003", "GC-010", "INDEX-017"):  # the first by included steps, too
         assert coverage.coverage_of(id_) == whole[id_.upper()]
-    for each in coverage.recorded():
+    recorded = coverage.recorded()
+    for each in recorded:
         full = whole[each.clause.id]
         assert (each.status, each.ways, each.tests) == (full.status, full.ways, full.tests), each.clause.id
     for quick in coverage.recorded(tests_too=False):
         full = whole[quick.clause.id]
         assert (quick.status, quick.planted, quick.tests) == (full.status, full.planted, ()), quick.clause.id
     of_group = {each.clause.id: each for each in coverage.recorded("GC")}
-    assert of_group == {each.clause.id: each for each in coverage.recorded() if each.clause.group == "GC"}
+    assert of_group == {each.clause.id: each for each in recorded if each.clause.group == "GC"}
 
 
 def test_files_with_marked_tests_are_found_by_their_words(tmp_path: Path) -> None:
