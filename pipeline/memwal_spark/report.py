@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memwal.invariants.report import looked
 from memwal.words import counted
 
 from .beside import BesideReport
@@ -79,6 +80,11 @@ class VerifyResult:
     findings: tuple[str, ...]
     looked_at: tuple[tuple[str, int], ...] = ()
     """How many things of each kind."""
+
+    @property
+    def looked(self) -> str:
+        """The same in words: ``1 table version, 5 files``."""
+        return looked((kind, count) for kind, count in self.looked_at if count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

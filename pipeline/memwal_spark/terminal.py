@@ -51,10 +51,8 @@ def show(report: JobReport, console: Console) -> None:
 
 
 def _invariants(verified: VerifyResult) -> str:
-    looked = ", ".join(f"{count:,} {kind}" for kind, count in verified.looked_at if count)
-    return f"invariants {verified.when}: {counted(len(verified.findings), 'finding')}" + (
-        f" in {looked}" if looked else ""
-    )
+    found = f"invariants {verified.when}: {counted(len(verified.findings), 'finding')}"
+    return f"{found} in {verified.looked}" if verified.looked else found
 
 
 def line(difference: Difference, sequence: str) -> str:
