@@ -202,7 +202,7 @@ def _names(text: str | None) -> tuple[str, ...]:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
-    """Say whether Spark can start here, and what to do if not. Exits with 1 if it cannot."""
+    """Check whether Spark can start here, and say what to do if not. Exit code 1: it cannot."""
     from dataclasses import asdict
 
     from .runtime import doctor as look

@@ -125,8 +125,6 @@ def test_a_run_without_merges_or_without_unmerged_generations_or_without_compari
 def test_findings_of_invariants_and_impossible_histories_are_not_ok() -> None:
     seen = (("regions", 2), ("table versions", 1), ("snapshots", 0))
     clean = VerifyResult(when="in the end", findings=(), looked_at=seen)
-        when="in the end", findings=(), looked_at=(("regions", 2), ("table versions", 1), ("snapshots", 0))
-    )
     assert clean.looked == "2 regions, 1 table version"
     history = HistoryReport(operations=9, keys=2, reads=4, overlapping=3)
     fine = replace(GOOD, verified=(clean,), history=history)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..proving.coverage import ClauseCoverage
 
 app = typer.Typer(
-    help="The clauses of the specification: what each says, what implements it, what tests it.",
+    help="Show the clauses of the specification: what each says, what implements it, what tests it.",
     no_args_is_help=True,
 )
 Seeds = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with the texts, whose digests are compared.")]
@@ -38,7 +38,7 @@ def clauses(
     context: typer.Context,
     check_now: Annotated[bool, typer.Option("--check", help="The same as the command check.")] = False,
 ) -> None:
-    """The clauses of the specification: what each says, what implements it, what tests it."""
+    """Show the clauses of the specification: what each says, what implements it, what tests it."""
     if check_now:
         if context.invoked_subcommand is not None:
             raise typer.BadParameter("use --check without another command")
@@ -66,7 +66,7 @@ def list_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List clauses, by the record of what was noticed; `check` sees whether the record is stale."""
+    """List clauses with what is recorded of them; `check` finds stale records."""
     from ..proving.coverage import recorded
 
     _say_if_installed()
@@ -153,7 +153,7 @@ def matrix(
 
 @app.command()
 def check(seeds: Seeds = None) -> None:
-    """Check everything that has to hold: statuses, names, generated pages, and digests of texts if given."""
+    """Check statuses, names, generated pages and, if given, digests of the texts."""
     from ..registry.clauses import in_checkout
 
     if not in_checkout():

@@ -17,7 +17,9 @@ from memwal_sim.parallel import HERE
 if TYPE_CHECKING:
     from ..exploring.findings import ForeignFinding
 
-findings_app = typer.Typer(no_args_is_help=True, help="What an exploration found: a list, and one finding whole.")
+findings_app = typer.Typer(
+    no_args_is_help=True, help="Show what an exploration found, as a list or one finding in full."
+)
 
 
 def commands(above: typer.Typer) -> None:

@@ -30,7 +30,7 @@ def judge(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Look at the bytes of a table with code that shares no line with the engine, and hold them to the clauses.
+    """Check the bytes of a table against the clauses, with code that is independent of the engine.
 
     No other process may change the table meanwhile.
     """

@@ -23,7 +23,7 @@ def matrix(
     every: Annotated[bool, typer.Option("--all", help="With md: also show cases in which all runs pass.")] = False,
     out: Annotated[Path | None, typer.Option(help="File to write. Default: standard output.")] = None,
 ) -> None:
-    """Show several conformance runs side by side: which implementation comes to which verdict in which case."""
+    """Show several conformance runs side by side, with the verdict of each implementation in each case."""
     from ..reporting import side_by_side
 
     with mistakes_are_usage():

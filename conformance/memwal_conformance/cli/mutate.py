@@ -38,7 +38,7 @@ def mutate(
     on: On = HERE,
     as_json: Json = False,
 ) -> None:
-    """Change the protocol modules at random, and say which changes no test notices.
+    """Change the protocol modules at random, and list the changes that no test notices.
 
     A change is tried with the tests that enter the block that it is in. Which they are is recorded when the command
     runs for the first time, which takes as long as the tests do, and then for files of tests that have changed

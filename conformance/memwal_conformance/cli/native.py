@@ -16,7 +16,7 @@ from memwal_sim import parallel
 from memwal_sim.cli.terminal import Jobs, On, mistakes_are_usage
 from memwal_sim.parallel import HERE, Workers
 
-app = typer.Typer(no_args_is_help=True, help="Releases of the native package against what is recorded of them.")
+app = typer.Typer(no_args_is_help=True, help="Compare releases of the native package with what is recorded of them.")
 
 
 def commands(above: typer.Typer) -> None:
@@ -26,7 +26,7 @@ def commands(above: typer.Typer) -> None:
 
 @app.callback()
 def group() -> None:
-    """Releases of the native package against what is recorded of them."""
+    """Compare releases of the native package with what is recorded of them."""
 
 
 @app.command()

@@ -16,7 +16,7 @@ from memwal_sim.cli.terminal import Json, print_json
 if TYPE_CHECKING:
     from ..registry.clauses import Ambiguity
 
-app = typer.Typer(help="Where the texts are silent, contradictory or wrong, and what the engine does there.")
+app = typer.Typer(help="Show where the texts are silent, contradictory or wrong, and what the engine does there.")
 KINDS = ("silence", "contradiction", "error")
 SEVERITIES = ("critical", "major", "minor")
 

@@ -59,7 +59,7 @@ def list_(
 
 @app.command()
 def show(name: Annotated[str, typer.Argument(help="Its name.")], as_json: Json = False) -> None:
-    """Show one planted thing, and each that was seen to notice it."""
+    """Show one planted thing, and everything that was seen to find it."""
     from ..proving import deaths
     from ..proving.planted import KINDS, choose, register
 
@@ -95,7 +95,7 @@ def kill(
     on: On = HERE,
     as_json: Json = False,
 ) -> None:
-    """See what is planted die: run what has to notice it, where that is unknown or stale, and record the outcome.
+    """Run what must find each planted thing, where no current record exists, and record the outcome.
 
     Needs a checkout, since mutants change its sources (in a copy) and its tests kill them. Exit code 1 if one survives.
     """
@@ -154,7 +154,7 @@ def draw(
 
 @app.command()
 def check() -> None:
-    """Check that each planted thing is still there, and was seen to be noticed as it is now."""
+    """Check that each planted thing exists, and that its record of being found is not stale."""
     from ..proving import deaths
     from ..proving.planted import KINDS, register
     from ..registry.clauses import marked

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..adapters.harness import Harness
     from ..vectors.golden import Said
 
-app = typer.Typer(help="Artifact vectors: check them, hold an adapter against them, and exchange golden files.")
+app = typer.Typer(help="Check the artifact vectors, test an adapter with them, and exchange golden files.")
 
 Adapter = Annotated[str, typer.Option(help="Command of the adapter; `reference` or `native` for those shipped here.")]
 FAILED = 1
@@ -71,7 +71,7 @@ def check(
     adapter: Annotated[str | None, typer.Option(help="Check this adapter with the vectors.")] = None,
     revision: Annotated[str | None, typer.Option(help="Only these revisions, such as B or 0,A.")] = None,
 ) -> None:
-    """Derive all vectors again and compare; with --adapter, ask the adapter instead. Exit 1 if anything differs."""
+    """Compute all vectors again and compare; with --adapter, ask the adapter instead. Exit code 1: they differ."""
     from ..places import SUITE
 
     root = SUITE / "vectors" if against is None else against
@@ -138,7 +138,7 @@ def fill_command(
     adapter: Adapter = "reference",
     revision: Annotated[str | None, typer.Option(help="Only these revisions.")] = None,
 ) -> None:
-    """Let an implementation write golden objects and tables, and judge each. Exit 1 if the judge finds a fault."""
+    """Let an implementation write golden objects and tables, and judge each. Exit code 1: the judge found a fault."""
     from ..vectors.golden import fill
 
     _empty(folder)
@@ -163,7 +163,7 @@ def matrix(
     keep: Annotated[Path | None, typer.Option(help="Keep what each implementation wrote, in this new folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the grid as JSON.")] = False,
 ) -> None:
-    """What each implementation writes is read by every one of them: producers x consumers. Exit 1 for a fault."""
+    """Let every implementation read what each one writes. Exit code 1: a fault was found."""
     named = [one.partition("=") for one in implementation or ("reference", "native")]
     commands = {name: rest or name for name, _, rest in named}
     with tempfile.TemporaryDirectory(prefix="memwal-golden-") as scratch:

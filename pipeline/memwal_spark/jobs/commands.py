@@ -246,7 +246,7 @@ def verify(
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a table against every invariant, read only, in a Spark task for each region. Findings end it with 1."""
+    """Check a table against every invariant, in a Spark task for each region. Reads only. Exit code 1: findings."""
 
     def job(spark: SparkSession, tell: Tell) -> Verified:
         from . import verifying
@@ -276,7 +276,7 @@ def why(
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell where the rows of a key are and were: WAL entries, generations, versions of the base table; read only."""
+    """Show where the rows of a key are and were: WAL entries, generations, versions of the base table. Reads only."""
 
     def job(tell: Tell) -> Traced:
         from memwal.cli.explain import keys_named

@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
         manifest_store: ManifestStore = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
     ) -> None:
-        """Show how a scan, a lookup (--key) or a search (--vector, --text) is done: a line per node of its plan."""
+        """Show how a scan, a lookup (--key) or a search (--vector, --text) is executed: a line per node of its plan."""
         opened = memwal.open(table, version=version, manifest_store=manifest_store)
         told = opened.explain(
             columns=columns.split(",") if columns else None,

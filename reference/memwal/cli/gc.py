@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Delete table versions, generations, WAL entries, left-overs and files that nothing needs any more.
 
-        Exit code 0: done, or said; 1: the table is damaged or the store failed, and another run carries on; 2: usage.
+        Exit code 0: done, or shown; 1: the table is damaged or the store failed (run it again); 2: usage.
         """
         kept = gc_options.kept(retain_versions, retain_age, grace, retain_manifests, orphan_age, time_travel)
         report = memwal.open(table, manifest_store=manifest_store, listener=progress).gc(
@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
     def gc_rules(
         as_json: AsJson = False,
     ) -> None:
-        """Show the tables by which `gc` decides: a row per reason to keep a thing; what no row keeps goes."""
+        """Show the rules of `gc`: each row is a reason to keep something. What no rule keeps is deleted."""
         if as_json:
             out.print_json(json.dumps(_rules()))
             return

@@ -16,11 +16,11 @@ from memwal.cli.terminal import progress, tell
 TABLE = "table"
 """The group of the engine's own commands."""
 GROUPS: Mapping[str, str] = {
-    TABLE: "Tables: create, write, read, watch, merge, collect, check and repair one.",
-    "explore": "The simulator: `memwal explore SCENARIO`, and what finds, replays and shrinks histories.",
-    "conformance": "Other implementations and the clauses: what is tested, vectors, the gate, runs side by side.",
-    "spark": "The Spark pipeline: run it on real data, and say whether Spark can start here.",
-    "docs": "What explorations write for readers: certificates, coverage, the gallery of faults.",
+    TABLE: "Create, write, read, watch, merge, collect, check and repair tables.",
+    "explore": "Explore scenarios in the simulator, and find, replay and shrink histories.",
+    "conformance": "Test other implementations, and show clauses, notes, vectors and what is planted.",
+    "spark": "Write, merge and check tables with Spark, and validate the engine on real data.",
+    "docs": "Write the pages that explorations make: certificates, coverage, the gallery of faults.",
 }
 """Group -> what its commands are for. Other packages' commands are in the group that their entry point is named after,
 or in the one that they name as ``rich_help_panel``."""

@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Merge all that a MemWAL index of revision 0 lists, and replace it by one of another revision.
 
-        Stop the writers of the table first. A run that was cut short is finished by the next one. Exit code 0: done,
+        Stop the writers of the table first. If a run is interrupted, run it again. Exit code 0: done,
         or said; 1: refused, and standard error says why; 2: usage.
         """
         from memwal.api.migrating import migrate as run_migrate

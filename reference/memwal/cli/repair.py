@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Repair what can be repaired without losing anything. Stop the writers of damaged regions first.
 
-        Exit code 0: nothing is left, 1: something is.
+        Exit code 0: no finding is left; 1: findings are left.
         """
         from memwal.api.verifying import repair as run_repair
 

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
         listed: Annotated[bool, typer.Option("--list", help="List the invariants without checking a table.")] = False,
         as_json: AsJson = False,
     ) -> None:
-        """Check a table against every invariant, read only. Exit code 0: clean, 1: findings, 2: no such table."""
+        """Check a table against every invariant. Reads only. Exit code 0: clean; 1: findings; 2: no such table."""
         from memwal.api.verifying import verify as run_verify
 
         if listed:

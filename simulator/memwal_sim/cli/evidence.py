@@ -34,7 +34,7 @@ def certify(
 ) -> None:
     """Explore scenarios under every revision, and write what was covered to faults/certificates.json.
 
-    Certificates of scenarios that are not named stay as they are; those of scenarios that are gone go.
+    Certificates of other scenarios stay; those of scenarios that no longer exist are removed.
     """
     from .. import places
     from ..evidence import certificates

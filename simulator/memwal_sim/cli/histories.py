@@ -43,7 +43,7 @@ def check_history(
     conflict: Annotated[Path | None, typer.Option(help="Write the operations in conflict to this file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say whether registers, one per key, can have done what FILE says; if not, show operations that contradict."""
+    """Check whether the history in FILE is linearizable, one register per key; if not, show a conflict."""
     from ..histories.operations import dumps
 
     with mistakes_are_usage():

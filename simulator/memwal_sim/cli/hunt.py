@@ -82,7 +82,7 @@ def hunt(
     on: On = HERE,
     as_json: Json = False,
 ) -> None:
-    """Run SCENARIO under random schedules, one by one, until something is violated. Nothing found proves nothing."""
+    """Run SCENARIO under random schedules until one violates a guarantee. Finding nothing proves nothing."""
     from .. import bugs as planting
     from ..exploring.exploration import Bounds
     from ..scenarios import scenario as scenarios

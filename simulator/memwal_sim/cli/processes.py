@@ -32,7 +32,7 @@ def soak_processes(
     ] = 96,
     as_json: Json = False,
 ) -> None:
-    """Let writers, a merger, a collector and a reader work as processes; kill and stop them, and fill their disk."""
+    """Run writers, a merger, a collector and a reader as processes, and kill and stop them, and fill their disk."""
     from memwal.api.place import named_revision
 
     from ..soak.processes.run import RunSettings, run

@@ -53,9 +53,9 @@ def replay(
     revision: Annotated[str | None, typer.Option(help="With --against: the revision to run under.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Play a recorded history against the engine as it is now.
+    """Replay a recorded history against the engine as it is now.
 
-    Under another --profile, or --without-bugs, the history goes another way; the question is then whether anything
+    Under another --profile, or --without-bugs, the history takes another course; the question is then whether anything
     breaks.
     """
     from ..traces import replay as replaying

@@ -80,7 +80,7 @@ def soak(
     on: On = HERE,
     as_json: Json = False,
 ) -> None:
-    """Let the engine run in virtual time, on a store with latency and faults, while oracles watch every step."""
+    """Run the engine in virtual time, on a store with latency and faults, and check every step with oracles."""
     from ..soak.prices import parse_prices
     from ..soak.run import soak as run_soak
     from ..soak.settings import changed
@@ -234,7 +234,7 @@ def capacity(
     out: Annotated[Path | None, typer.Option(help="Folder for capacity.json.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what an object store would see of a table under a steady load: requests, bytes, money."""
+    """Estimate what a table under a steady load costs on an object store: requests, bytes, money."""
     from ..soak.capacity import SCALES, predict
     from ..soak.loads import Load
     from ..soak.prices import parse_prices
