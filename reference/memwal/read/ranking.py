@@ -35,7 +35,7 @@ from .view import View
 _KEY_BYTES = 64
 """About what a key takes in memory."""
 _SPARE = 4
-"""Of a source, one candidate more for so many that are wanted is fetched at first: few are superseded."""
+"""So many candidates more than are wanted are fetched of a source at first, or one for each so many: few are stale."""
 
 Values = npt.NDArray[np.float32]
 """Distances or scores. Shape (rows,)."""
@@ -256,7 +256,7 @@ class FilterStale:
         key = list(self.fresh.view.base.primary_key)
         needed = list(dict.fromkeys([*key, *(self.keep.columns if self.keep is not None else ()), *self.columns]))
         found: list[pa.Table] = []
-        at, size, dropped = 0, k + k // _SPARE, 0
+        at, size, dropped = 0, k + max(_SPARE, k // _SPARE), 0
         while at < len(candidates) and sum(rows.num_rows for rows in found) < k:
             rows = await take(part, *candidates.best(at, at + size), needed, value)
             # AMB-99, a pushed filter: it judges the rows that are found, and never which row of a key is the newest.

@@ -464,7 +464,7 @@ def test_a_search_that_cannot_be_is_refused(base: Base) -> None:
         (lambda: table.search(QUERY, "tag"), "is not a column of vectors"),
         (lambda: table.search_text("a", "tag"), "no full-text index over column 'tag'"),
         (lambda: table.search_text("a", "text", 0), "must be at least 1"),
-        (lambda: table.explain(text="a", vector=QUERY, column="vf"), "of keys, of a vector or of a text"),
+        (lambda: table.explain(text="a", vector=QUERY, column="vf"), "only one of keys, vector and text"),
     ):
         with pytest.raises(memwal.InvalidArgument, match=complaint):
             asked()

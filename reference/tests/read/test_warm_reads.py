@@ -191,18 +191,21 @@ def test_what_changed_since_is_seen_by_a_warm_read(warm: Warm, step: Callable[[W
 
 
 @pytest.mark.parametrize("what", ["vector", "text"])
-def test_a_search_reads_as_many_rows_as_it_gives_where_none_is_superseded(
+def test_a_search_reads_few_rows_that_it_does_not_give_and_at_once_where_few_are_superseded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    reader, take, taken = Warm(tmp_path).reader, Decoder.take, list[int]()
+    scene, take, taken = Warm(tmp_path), Decoder.take, list[int]()
 
     def taking(decoder: Decoder, rows: np.ndarray) -> pa.Table:
         taken.append(len(rows))
         return take(decoder, rows)
 
     monkeypatch.setattr(Decoder, "take", taking)
-    assert ASK[what](reader).num_rows == 3
-    assert taken == [3]
+    best = ASK[what](scene.reader).column("id").to_numpy()
+    assert taken == [7]
+    scene.flush(rows(best[:1], 5).set_column(3, "text", pa.array(["far"])))
+    found = ASK[what](scene.reader).column("id").to_pylist()
+    assert (taken, len(found), set(best[1:].tolist()) <= set(found)) == ([7, 7], 3, True)
 
 
 def test_a_filter_of_other_columns_asks_no_region_and_its_text_is_read_without_a_new_engine(
