@@ -106,7 +106,7 @@ def test_only_the_indexes_that_the_mem_wal_index_names_are_kept_up(base: Base) -
         assert held is not None
         assert [index.name for index in held.maintained] == ["bitmap", "pq"]
         assert (set(held.scalars), set(held.vectors), set(held.texts)) == ({"bitmap"}, {"pq"}, set())
-        with pytest.raises(memwal.InvalidArgument, match="no such index 'btree'"):
+        with pytest.raises(memwal.InvalidArgument, match="the MemTable has no index 'btree'"):
             held.equal("btree", 1.0)
 
 
