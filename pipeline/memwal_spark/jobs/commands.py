@@ -165,7 +165,9 @@ def merge(
         merged = f"{counted(len(found['generations']), 'generation')}, {counted(found['rows'], 'row')}"
         return f"{item}: {merged}, {found['deleted']:,} deleted"
 
-    _show(_in_session("merge", master, "merging", job), "region", line, as_json=as_json)
+    done = _in_session("merge", master, "merging", job)
+    nothing = "nothing to merge" if drain else "nothing to merge: --drain flushes rows that are only in the WAL first"
+    _show(done, "region", line, as_json=as_json, nothing=nothing)
 
 
 def catch_up(
@@ -352,8 +354,15 @@ def _busy(what: str) -> Iterator[Tell]:
         yield lambda done, count: status.update(f"{what}: {done} of {count} tasks done")
 
 
-def _show(done: JobDone, kind: str, line: Callable[[str, dict[str, Any]], str], *, as_json: bool) -> None:
-    """Print a line for each task, or JSON; end the command with 1 if one failed."""
+def _show(
+    done: JobDone,
+    kind: str,
+    line: Callable[[str, dict[str, Any]], str],
+    *,
+    as_json: bool,
+    nothing: str = "nothing to do",
+) -> None:
+    """Print a line for each task, ``nothing`` if there is none, or JSON; end the command with 1 if one failed."""
     if as_json:
         tasks = [{kind: task.item, **(task.found or {}), "error": task.error} for task in done.tasks]
         hot = {"hot": [asdict(each) for each in done.hot]} if kind == "region" else {}
@@ -363,7 +372,7 @@ def _show(done: JobDone, kind: str, line: Callable[[str, dict[str, Any]], str], 
             if task.found is not None:
                 typer.echo(line(task.item, task.found))
         if not done.tasks:
-            typer.echo("nothing to do")
+            typer.echo(nothing)
         for each in done.hot:
             typer.echo(f"hot: {each.region} had {each.times:.1f} times the rows of the median region ({HOT_PAGE})")
         if done.compacted:
