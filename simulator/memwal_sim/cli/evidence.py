@@ -105,6 +105,7 @@ def write_gallery(
         target = folder / gallery.INDEX
         if not check:
             target.write_text(text, "utf-8")
+            stdout.print(f"wrote {target.name}", markup=False)
             return
         current = target.read_text("utf-8") if target.exists() else ""
     if current != text:

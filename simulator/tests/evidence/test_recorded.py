@@ -52,4 +52,5 @@ def test_the_gallery_records_a_bug_that_has_no_history_yet(tmp_path: Path, monke
     assert not history.exists()
     done = CliRunner().invoke(app, ["gallery"])
     assert (done.exit_code, (tmp_path / gallery.INDEX).read_text("utf-8")) == (0, f"a page of {tmp_path.name}")
+    assert done.output.endswith("wrote INDEX.md\n")
     assert load_header(history).bugs == ("plain_wal_put",)
