@@ -55,6 +55,9 @@ def _seen(known: Sequence[ClauseCoverage]) -> str:
     return f"{sum(bool(each.end_to_end) for each in shown)} of {len(shown)}"
 
 
+_COLUMNS = ("Clause", "Level", "Statement", "Code (`memwal.`)", "Tests", "Cases", "Planted errors found", "Status")
+
+
 def clauses_page(known: Sequence[ClauseCoverage]) -> str:
     """The text of docs/clauses.md."""
     lines = [
@@ -105,19 +108,7 @@ def clauses_page(known: Sequence[ClauseCoverage]) -> str:
     for group, title in GROUPS.items():
         rows = [_row(each) for each in known if each.clause.group == group]
         lines += ["", f"## {group}: {title}", ""]
-        lines += table(
-            (
-                "Clause",
-                "Level",
-                "Statement",
-                "Code (`memwal.`)",
-                "Tests",
-                "Cases",
-                "Planted errors found",
-                "Status",
-            ),
-            rows,
-        )
+        lines += table(_COLUMNS, rows)
     return worded("\n".join(lines) + "\n")
 
 

@@ -279,6 +279,8 @@ def _of_expression(condition: pc.Expression, schema: pa.Schema) -> Condition | N
     """By way of the Substrait message of the expression; nothing for one that has none, or a very large one."""
     if _weight(str(condition)) > MOST_WEIGHT:
         return None
+    # Of a column that Substrait has no type for nothing is understood; the others stay at their positions.
+    schema = pa.schema([each if _in_substrait(each.type) else each.with_type(pa.null()) for each in schema])
     try:
         message = fields(bytes(condition.to_substrait(schema)))
     except (pa.ArrowException, ValueError):
@@ -289,6 +291,16 @@ def _of_expression(condition: pc.Expression, schema: pa.Schema) -> Condition | N
             parts = fields(function)
             names[parts.get(2, [0])[0]] = parts[3][0].decode()
     return _of_substrait(fields(fields(message[3][0])[1][0]), names, schema)
+
+
+@lru_cache(maxsize=256)
+def _in_substrait(kind: pa.DataType) -> bool:
+    """Whether pyarrow writes a column of this type into a Substrait message; of lists of a fixed size it does not."""
+    try:
+        pc.field("column").is_null().to_substrait(pa.schema({"column": kind}))
+    except (pa.ArrowException, ValueError):
+        return False
+    return True
 
 
 def _weight(text: str) -> int:
@@ -353,7 +365,8 @@ def _column(node: Mapping[int, list[Any]], schema: pa.Schema) -> str | None:
     if list(segment) != [2]:
         return None
     field = fields(segment[2][0])
-    return schema.names[field.get(1, [0])[0]] if 2 not in field else None
+    column = schema.field(field.get(1, [0])[0])
+    return None if 2 in field or pa.types.is_null(column.type) else column.name
 
 
 def _value(node: Mapping[int, list[Any]]) -> object:

@@ -248,6 +248,16 @@ def test_what_a_filter_says_about_single_columns_is_extracted(condition: Any, ex
 
 
 @pytest.mark.clause("PLAN-005")
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32(), 4), pa.large_list(pa.int8()), pa.decimal256(40, 2)], ids=str)
+def test_a_column_of_a_type_that_substrait_lacks_hides_nothing_that_is_said_of_the_others(kind: pa.DataType) -> None:
+    schema = pa.schema([("v", kind), *COLUMNS])
+    other = pc.field("v").is_null()
+    assert extract(pc.field("id") == 3, schema) == extract(pc.field(1) == 3, schema) == {"id": {3}}
+    assert extract((pc.field("name") == "a") & other, schema) == {"name": {"a"}}
+    assert extract((pc.field("name") == "a") | other, schema) == extract(pc.field(0).is_null(), schema) == {}
+
+
+@pytest.mark.clause("PLAN-005")
 def test_texts_that_say_a_time_are_compared_as_times() -> None:
     noon, midnight = datetime(2024, 1, 1, 12), datetime(2024, 1, 1)
     schema = pa.schema([("t", pa.timestamp("us")), ("z", pa.timestamp("us", "Europe/Berlin"))])
