@@ -12,7 +12,8 @@ A costly test by which no planted bug or mutant is recorded to die is named in `
 explores or asks the same at every request; so are in Spark the types and values beyond one of each kind.
 
 Temporary files and folders that are still there after the last test of a module are an error of that test: what is left
-to the interpreter's end complains behind pytest's last line, where nobody looks.
+to the interpreter's end complains behind pytest's last line, where nobody looks. So is a name that a test has added to
+the checkout, where the next commit would take it along.
 """
 
 from __future__ import annotations
@@ -43,10 +44,12 @@ LONG_TESTS = Path(__file__).with_name("long_tests.txt")
 """Tests that are ``long`` for their cost, one on a line: a function, with all its cases, or one case."""
 TRIED = "memwal_tried"
 """Attribute of a test report: how many cases Hypothesis tried in the test."""
+ROOT = Path(__file__).parent
 OF_THE_PROCESS = "pymp-"
 """Beginning of the name of multiprocessing's folder: each process has one, and removes it at the end in silence."""
 _STDERR = pytest.StashKey[int]()
 _SCRATCH = pytest.StashKey[Path]()
+_KNOWN = pytest.StashKey[set[str]]()
 _CASES = pytest.StashKey[list[int]]()
 
 
@@ -60,6 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_STDERR] = os.dup(2)  # as it is before any test captures it
+    config.stash[_KNOWN] = {*os.listdir(ROOT), *_ignored()}
     if find_spec("hypothesis") is not None and not config.getoption("--hypothesis-profile", None):
         from memwal_sim import profiles
 
@@ -120,6 +124,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     with limited(item):
         done = yield
     if nextitem is None or nextitem.path != item.path:
+        nothing_added(item)
         nothing_left(item)
     return done
 
@@ -146,6 +151,23 @@ def nothing_left(item: pytest.Item) -> None:
         for name in left:  # said once, and not again after each module
             (folder / name).rename(folder.with_name(f"left-{name}"))
         pytest.fail(f"{item.path.name} leaves temporary files: {', '.join(left)}", pytrace=False)
+
+
+def nothing_added(item: pytest.Item) -> None:
+    """Fail if the checkout has a new name that git does not ignore; a test of another worker may have written it."""
+    new = {*os.listdir(ROOT)} - item.config.stash[_KNOWN]
+    if new and (ROOT / ".gitignore").exists():  # a copy, in which a planted bug is tried, has none
+        item.config.stash[_KNOWN] |= new  # said once, and not again after each module
+        pytest.fail(
+            f"{item.path.name}, or a module run beside it, adds to the checkout: {', '.join(sorted(new))}",
+            pytrace=False,
+        )
+
+
+def _ignored() -> list[str]:
+    """What `.gitignore` names."""
+    file = ROOT / ".gitignore"
+    return [line.rstrip("/") for line in file.read_text("utf-8").splitlines()] if file.exists() else []
 
 
 def _left(folder: Path) -> list[str]:

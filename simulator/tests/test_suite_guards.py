@@ -219,6 +219,27 @@ def test_what_is_left_to_the_end_of_the_interpreter_is_an_error_of_its_module(tm
     assert "4 passed, 1 error" in lines[-1]
 
 
+ADDING = """
+import pathlib
+
+def test_of_a_file():
+    pathlib.Path("out").mkdir()
+    pathlib.Path("strange").mkdir()
+
+def test_that_is_last():
+    pass
+"""
+
+
+def test_what_a_test_writes_into_the_checkout_is_an_error_of_its_module(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("out/\n__pycache__/\ncases/\n", "utf-8")
+    lines = run(tmp_path, ADDING, "-rE")
+    (said,) = (line for line in lines if line.startswith("ERROR "))
+    added = "test_small.py, or a module run beside it, adds to the checkout: strange"
+    assert said == f"ERROR test_small.py::test_that_is_last - Failed: {added}"
+    assert "2 passed, 1 error" in lines[-1]
+
+
 def test_the_closing_line_of_a_run_of_the_suite_itself_is_its_last_one() -> None:
     """One small file of each folder, with its fixtures and plugins; skips are counted in that line."""
     files = ("reference/tests/codec/test_codec_hint.py", "simulator/tests/test_store.py", "conformance/vectors/B/name")
