@@ -21,12 +21,19 @@ from .errors import InvalidArgument
 
 def at(rows: pa.Table, positions: npt.NDArray[np.integer[Any]]) -> pa.Table:
     """The rows at ``positions``, in that order."""
-    return _sound(rows).take(pa.array(positions))
+    return _sound(rows).take(numbers(positions))
 
 
 def where(rows: pa.Table, mask: npt.NDArray[np.bool_] | pa.Array | pa.ChunkedArray) -> pa.Table:
     """The rows for which ``mask`` is true, in their order; NULL counts as false."""
     return _sound(rows).filter(truths.to_arrow(mask) if isinstance(mask, np.ndarray) else mask)
+
+
+def numbers(values: npt.NDArray[np.number[Any]]) -> pa.Array:
+    """``values``, none of them NULL, as an array of Arrow."""
+    # pa.array takes masked arrays too, and loads what makes them: 20 ms of a short command
+    held = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(held.dtype), len(held), [None, pa.py_buffer(held)], null_count=0)
 
 
 def under(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -62,6 +62,23 @@ def test_no_command_of_a_table_loads_what_checks_values_and_what_makes_frames(
     assert modules & (HEAVY - {"pyarrow.compute"}) == set()
 
 
+@pytest.mark.parametrize("words", ["count", "scan", "merge"])
+def test_reading_rows_loads_no_masked_arrays_no_text_search_and_nothing_that_writes_generations(
+    tmp_path: Path, words: str
+) -> None:
+    """Of a table whose rows are in its base, in a generation and in the WAL."""
+    place = str(tmp_path / "t")
+    with memwal.create(place, pa.table({"id": [1]}), primary_key="id") as table:
+        writer = table.writer()
+        writer.put(pa.table({"id": [2]}))
+        writer.flush()
+        writer.put(pa.table({"id": [3]}))
+    modules = loaded(command(words, place))
+    assert modules & {"numpy.ma", "memwal.maintained.bm25", "memwal.region.flush"} == set()
+    assert ("memwal.read.scan" in modules) == (words != "merge")
+    assert ("rich.table" in modules) == (words != "count")  # merge shows its progress
+
+
 @pytest.mark.parametrize("words", ["--help", "--version"])
 def test_help_and_version_load_no_engine_and_no_other_package(words: str) -> None:
     modules = loaded(command(words))

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table as Grid
 
 import memwal
 from memwal.cli import gc_options
-from memwal.cli.terminal import AsJson, ManifestStore, Place, entries, out, progress
+from memwal.cli.terminal import AsJson, ManifestStore, Place, entries, grid_of, out, progress
 from memwal.jobs.defaults import RETAIN_MANIFESTS
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def show(report: GcReport, out: Console, *, every: bool) -> None:
             reasons = list(dict.fromkeys(d.reason for d in report.kept if (d.kind, d.rule) == (kind, rule)))
             others = f"; {len(reasons) - 1} more such reasons" if len(reasons) > 1 else ""
             line(f"kept {count} {kind} [{rule}]: {reasons[0]}{others}")
-    grid = Grid("kind", verb, "bytes", "kept")
+    grid = grid_of("kind", verb, "bytes", "kept")
     for total in report.totals:
         grid.add_row(total.kind, str(total.collected), _bytes(total.collected_bytes), str(total.kept))
     out.print(grid)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table as Grid
 
 import memwal
 from memwal.cli.naming import values_text
-from memwal.cli.terminal import AsJson, ManifestStore, Place, Whole, out, print_json, progress, say
+from memwal.cli.terminal import AsJson, ManifestStore, Place, Whole, grid_of, out, print_json, progress, say
 from memwal.words import counted, moment, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.table import Table
 
     from memwal.index.backlog import RegionBacklog
 
@@ -69,9 +70,9 @@ def _region(region: memwal.RegionInfo, waiting: RegionBacklog | None) -> dict[st
     }
 
 
-def _grid(regions: Sequence[memwal.RegionInfo], waiting: dict[str, RegionBacklog]) -> Grid:
+def _grid(regions: Sequence[memwal.RegionInfo], waiting: dict[str, RegionBacklog]) -> Table:
     """A row for each region, within 80 columns."""
-    grid = Grid("region", "values", box=None, pad_edge=False)
+    grid = grid_of("region", "values", framed=False)
     for name in ("epoch", "merged", "to merge", "rows", "WAL rows", "WAL bytes"):
         grid.add_column(name, justify="right", no_wrap=True)
     for region in regions:
@@ -149,7 +150,7 @@ def history(
             ]
         )
         return
-    grid = Grid("version", "committed (UTC)", "operation", "rows", box=None, pad_edge=False)
+    grid = grid_of("version", "committed (UTC)", "operation", "rows", framed=False)
     for each in found:
         told = each.damage or each.operation or "not known"
         grid.add_row(str(each.version), moment(each.committed_ms), told, "-" if each.damage else f"{each.rows:,}")

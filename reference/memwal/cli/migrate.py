@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table as Grid
 
-from memwal.cli.terminal import AsJson, ManifestStore, Place, out, progress
+from memwal.cli.terminal import AsJson, ManifestStore, Place, grid_of, out, progress
 from memwal.jobs.defaults import ENTRY_NAMES
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def _print(report: MigrationReport, out: Console) -> None:
         out.print(text, soft_wrap=True, highlight=False, markup=False)
 
     if report.moved:
-        grid = Grid("region", "generation", "state before", "entries", "rows")
+        grid = grid_of("region", "generation", "state before", "entries", "rows")
         for one in report.moved:
             grid.add_row(one.region, str(one.generation), one.state.name, str(one.entries), str(one.rows))
         out.print(grid)

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table as Grid
 
 import memwal
 from memwal.cli import files
-from memwal.cli.terminal import AsJson, ManifestStore, Place, out, print_json, say
+from memwal.cli.terminal import AsJson, ManifestStore, Place, grid_of, out, print_json, say
 from memwal.errors import InvalidArgument, check_name
 from memwal.words import counted
 
@@ -59,7 +58,7 @@ def scan(
     if as_json:
         print_json({"rows": found.num_rows, "shown": shown.to_pylist()})
         return
-    grid = Grid(*map(escape, found.schema.names))
+    grid = grid_of(*map(escape, found.schema.names))
     for row in shown.to_pylist():
         grid.add_row(*(escape(str(value)) for value in row.values()))
     out.print(grid)

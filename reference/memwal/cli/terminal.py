@@ -6,13 +6,16 @@ import json
 import time
 from collections.abc import Iterable
 from textwrap import wrap
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from memwal.cli.endings import TABLE
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 out, err = Console(emoji=False), Console(stderr=True, emoji=False)
 
@@ -79,6 +82,13 @@ def tell(line: str) -> None:
 def say(text: str, style: str = "") -> None:
     """A line of the answer, as it is."""
     out.print(text, style=style, soft_wrap=True, highlight=False, markup=False)
+
+
+def grid_of(*heads: str, framed: bool = True) -> Table:
+    """An empty table with these heads; without a frame its columns begin at the line's edge."""
+    from rich.table import Table  # takes 10 ms, and few commands print a table
+
+    return Table(*heads) if framed else Table(*heads, box=None, pad_edge=False)
 
 
 def entries(told: Iterable[tuple[str, str]]) -> None:

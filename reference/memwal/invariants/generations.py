@@ -14,7 +14,7 @@ from ..codec import key_index
 from ..errors import ArtifactError, Unmergeable
 from ..ids import Generation
 from ..read.generation import mapped_columns
-from ..region.flush import CONFIG_FIRST, CONFIG_LAST
+from ..region.generation_config import CONFIG_FIRST, CONFIG_LAST
 from ..region.rows import TOMBSTONE, Rows
 from ..table.read import file_path
 from ..table.state import TableState

@@ -23,7 +23,7 @@ from ..effects import Io
 from ..errors import EngineBug, Unmergeable
 from ..ids import FieldId
 from ..keys import newest
-from ..region.flush import CONFIG_EPOCH, CONFIG_FILLED
+from ..region.generation_config import CONFIG_EPOCH, CONFIG_FILLED
 from ..region.rows import TOMBSTONE, field_id
 from ..table import read
 from ..table.state import TableState, latest

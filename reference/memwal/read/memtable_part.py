@@ -85,7 +85,7 @@ class MemTablePart:
         written = self.written or (WrittenBy(stored.num_rows, self.epoch, None),)
         told = origin.told(self.base, names, self.region_id, self.generation, written)
         found = {name: told[name] if name in told else stored.column(name) for name in names}
-        found[ROW_ADDRESS] = pa.chunked_array([pa.array(np.arange(stored.num_rows, dtype=np.uint64))])
+        found[ROW_ADDRESS] = pa.chunked_array([cellwise.numbers(np.arange(stored.num_rows, dtype=np.uint64))])
         return pa.table(found | {name: stored.column(name) for name in marked})
 
     def _none(self, stored: pa.Table, names: Sequence[str]) -> pa.Table:

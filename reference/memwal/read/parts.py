@@ -27,7 +27,7 @@ from ..errors import ArtifactError, Fenced, NotFound, Unmergeable
 from ..ids import Epoch, FragmentId, Generation, RegionId
 from ..keys import Mask
 from ..region import manifest as manifests
-from ..region.flush import CONFIG_EPOCH
+from ..region.generation_config import CONFIG_EPOCH
 from ..region.rows import TOMBSTONE, Rows
 from ..table import late, read
 from ..table.late import APART_ROWS, RowChoice, Stage

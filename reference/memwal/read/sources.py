@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -14,11 +15,13 @@ from ..clauses import implements
 from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..effects import Io
 from ..ids import Epoch, Generation, RegionId
-from ..maintained.key_filter import KeyFilter
-from ..maintained.scalar import ScalarIndex
-from ..maintained.text_index import TextIndex
-from ..maintained.vector_code import Encoded, VectorCode
 from ..table import read, state
+
+if TYPE_CHECKING:
+    from ..maintained.key_filter import KeyFilter
+    from ..maintained.scalar import ScalarIndex
+    from ..maintained.text_index import TextIndex
+    from ..maintained.vector_code import Encoded, VectorCode
 
 BASE_GENERATION = -1
 """Generation of the base table in reads; a reader-side number that is never stored (AMB-104)."""

@@ -23,16 +23,9 @@ from ..table import schema as schemas
 from ..table.commit import commit
 from ..table.write import fragment_message, write_deletions, write_fragments
 from . import generation_indexes
+from .generation_config import CONFIG_EPOCH, CONFIG_FILLED, CONFIG_FIRST, CONFIG_LAST
 from .memtable import MemTable
 from .region import Region
-
-CONFIG_FIRST = "memwal.wal_first"
-CONFIG_LAST = "memwal.wal_last"
-CONFIG_EPOCH = "memwal.writer_epoch"
-"""Config keys of a generation's table: the WAL range that it covers, and who flushed it (AMB-95)."""
-CONFIG_FILLED = "memwal.filled"
-"""Config key of a generation's table: names of columns, separated by line feeds, that some rows did not have when they
-were stored: whether NULL is a value there or none is not known, and no merge may replace a value by it (AMB-50)."""
 
 _PAUSE_MS = 10
 

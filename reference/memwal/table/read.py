@@ -331,7 +331,7 @@ async def take(
 
 def _addressed(rows: pa.Table, fragment: table_pb2.DataFragment, offsets: Offsets) -> pa.Table:
     addresses = (np.uint64(fragment.id) << np.uint64(32)) + offsets
-    return rows.append_column(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False), pa.array(addresses, pa.uint64()))
+    return rows.append_column(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False), cellwise.numbers(addresses))
 
 
 @implements("TXN-003")

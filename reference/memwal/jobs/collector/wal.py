@@ -27,7 +27,7 @@ from ...effects import Io
 from ...errors import ArtifactError, EngineBug, NotFound
 from ...ids import Generation, WalPosition
 from ...region import wal_folder
-from ...region.flush import CONFIG_FIRST
+from ...region.generation_config import CONFIG_FIRST
 from ...region.recovery import replay_start
 from ...revisions import CONFIG_WAL_COLLECTION, Revision
 from ...table import read
