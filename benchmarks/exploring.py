@@ -33,11 +33,19 @@ HONEST = {f"the reference, {revision}": revision for revision in "ABR"}
 CONTINUE = 75
 
 
-def shown_from_outside() -> list[str]:
-    """Bugs that a case of the suite notices."""
-    known = bugs.load()
-    records = (json.loads(line) for line in DEATHS.read_text("utf-8").splitlines())
-    return sorted({each[0] for each in records if each[0] in known and each[1].startswith("case ")})
+def shown_from_outside() -> dict[str, str]:
+    """Bugs that a case of the suite notices, each with the revision under which it is explored.
+
+    That is the revision of the bug, or, where no case is one of that and some are of others, the first of these.
+    """
+    known, found = bugs.load(), dict[str, set[str]]()
+    for name, by, *_ in map(json.loads, DEATHS.read_text("utf-8").splitlines()):
+        if name in known and by.startswith("case "):
+            found.setdefault(name, set()).update({by.rpartition("::")[2]} & {*HONEST.values()})
+    return {
+        name: known[name].revision if known[name].revision in of or not of else min(of)
+        for name, of in sorted(found.items())
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ class Budget:
 def explored(name: str, budget: Budget, warmed: Warm) -> dict[str, Any]:
     """What exploring the reference with the bug ``name`` found first."""
     honest = name in HONEST
-    revision = HONEST[name] if honest else bugs.load()[name].revision
+    revision = HONEST[name] if honest else shown_from_outside()[name]
     command = warmed.command() if honest else warmed.command("--bug", name)
     harness = adapters.explored(command, {}, dict.fromkeys(players("suite"), warmed.roles))
     said: list[str] = []

@@ -4,19 +4,17 @@ Run it with an interpreter that has ``pylance``. It serves a small S3 store on l
 writers of the package live through a few calls on it, and reads what is left with a new writer. It tries a few times,
 since timing differs, and for a minute at most. It sees whether the new writer cannot recover, acknowledged rows are
 gone, rows are there twice, a search or a lookup does not find what a scan finds, a generation is listed twice, its rows
-would be replayed from the WAL, or a manifest repeats the one before. Exit status: 1 if it sees what the finding is
-about, 3 if it sees something else only, 0 if nothing is wrong.
+would be replayed from the WAL, a row of one write is in two WAL entries, or a manifest repeats the one before. Exit
+status: 1 if it sees what the finding is about, 3 if it sees something else only, 0 if nothing is wrong.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any
 
 import lance
@@ -24,7 +22,8 @@ import lance.mem_wal as mem_wal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal_conformance.exploring.stub import BUCKET, StubStore, name_of
+from memwal_conformance.exploring.stored import entries, in_two_entries, listed_twice, manifest, repeated
+from memwal_conformance.exploring.stub import BUCKET, StubStore
 
 FINDING: dict[str, Any] = {}
 SAME = {"structure": ("structure", "machine"), "machine": ("structure", "machine")}
@@ -243,56 +242,6 @@ class PackageLife:
 # ---- what is left
 
 
-def fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Number and value of each protobuf field."""
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            value |= (data[at] & 0x7F) << shift
-            shift, at = shift + 7, at + 1
-            if data[at - 1] < 0x80:
-                return value
-
-    while at < len(data):
-        key = varint()
-        if key & 7 == 0:
-            yield key >> 3, varint()
-            continue
-        size = {1: 8, 5: 4}.get(key & 7) or varint()
-        yield key >> 3, data[at : at + size]
-        at += size
-
-
-def manifests(objects: dict[str, bytes]) -> dict[int, list[tuple[int, Any]]]:
-    """Version of each manifest of the shard -> its fields, by version."""
-    names = {name: re.search(r"/manifest/([01]{64})\.", name) for name in objects}
-    found = {int(match[1][::-1], 2): list(fields(objects[name])) for name, match in names.items() if match}
-    return dict(sorted(found.items()))
-
-
-def manifest(objects: dict[str, bytes]) -> dict[str, Any]:
-    """The newest of them: version, epoch, replay position and generations."""
-    found = manifests(objects)
-    if not found:
-        return {"replay_after": 0, "current": 1, "generations": []}
-    whole = found[max(found)]
-    numbers = {number: value for number, value in whole if isinstance(value, int)}
-    listed = [dict(fields(value)) for number, value in whole if number == 8]
-    position = {"version": max(found), "epoch": numbers.get(2, 0), "replay_after": numbers.get(3, 0)}
-    position["current"] = numbers.get(6, 1)
-    return position | {"generations": [(each[1], each[2].decode()) for each in listed]}
-
-
-def repeated(objects: dict[str, bytes]) -> list[str]:
-    """Manifests that say nothing but what the one before says, besides their version."""
-    said = {version: [field for field in whole if field[0] != 1] for version, whole in manifests(objects).items()}
-    same = [(one, two) for one, two in pairwise(said) if said[one] == said[two]]
-    return [f"manifest {two} repeats manifest {one}: neither a claim nor a flush made it" for one, two in same]
-
-
 def seen_after(objects: dict[str, bytes]) -> list[tuple[int, str]]:
     """Rows that a new writer recovers and flushes, and that are then in the base table and the generations.
 
@@ -350,7 +299,8 @@ def shows(attempt: int) -> list[tuple[str, str]]:
     print(f"\nafter {crash} changes of the store, manifest: {manifest(objects)}")
     promised = [number for at, number in store.acknowledged if at <= crash]
     print("acknowledged by then:", {number: life.written[number] for number in promised})
-    told = [*life.wrong, *(("structure", each) for each in replayed_again(objects) + listed_twice(objects))]
+    stored = replayed_again(objects) + listed_twice(objects) + in_two_entries(objects)
+    told = [*life.wrong, *(("structure", each) for each in stored)]
     told += [("machine", each) for each in repeated(objects)]
     try:
         print("rows after recovery:", found := sorted(seen_after(objects)))
@@ -366,20 +316,11 @@ def replayed_again(objects: dict[str, bytes]) -> list[str]:
     for number, folder in newest["generations"]:
         rows = life.dataset("look", f"/_mem_wal/{REGION}/{folder}").to_table().to_pylist()
         flushed = {(row["id"], row["v"]) for row in rows}
-        for name, data in objects.items():
-            kind, _, position = name_of(name).partition("/@")
-            if kind == "wal" and int(position) > newest["replay_after"]:
-                entry = pa.ipc.open_stream(data).read_all().to_pylist()
-                if again := sorted(flushed.intersection((row["id"], row["v"]) for row in entry)):
-                    where = f"WAL entry {position}, behind replay position {newest['replay_after']}"
-                    told.append(f"rows {again} are in generation {number} and in {where}")
+        for position, entry in entries(objects).items():
+            if position > newest["replay_after"] and (again := sorted(flushed.intersection(entry))):
+                where = f"WAL entry {position}, behind replay position {newest['replay_after']}"
+                told.append(f"rows {again} are in generation {number} and in {where}")
     return told
-
-
-def listed_twice(objects: dict[str, bytes]) -> list[str]:
-    """Generations that the newest manifest lists more than once."""
-    counts = Counter(number for number, _ in manifest(objects)["generations"])
-    return [f"generation {number} is listed {count} times" for number, count in counts.items() if count > 1]
 
 
 def lost(life: PackageLife, promised: list[int], found: Sequence[Any]) -> list[str]:

@@ -25,6 +25,8 @@ ABSENT = -1
 """A key that no life has."""
 READS = ("READ-001", "READ-002")
 """An answer merges all sources, and has the newest version of each key."""
+RANKED = ("PLAN-023", "PLAN-024")
+"""Text is scored by statistics of all sources, best first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class LifeQuestion:
     """Whether an answer fits."""
     open: Callable[[list[Row]], bool] = lambda _: False
     """Whether the texts leave it open that an answer does not: by `FEWER`."""
+    clauses: tuple[str, ...] = READS
 
 
 FEWER = "AMB-107"
@@ -97,16 +100,17 @@ def asked(
     hello: Hello,
     life: ForeignLife,
     keys: Collection[int],
-    values: Collection[str],
+    values: Counter[str],
     own: Json,
-    *,
-    exact: bool,
+    revision: str,
 ) -> list[WrongAnswer]:
     """Ask a reader everything about these keys and values, of which some are no longer there.
 
-    ``own``: the writers that it takes part in. Where searches take none, they have to find what a scan finds without.
-    ``exact``: a vector search finds the nearest rows, and not any that are there.
+    ``values``: each with how many rows were written with it. ``own``: the writers that the reader takes part in. Where
+    searches take none, they have to find what a scan finds without. Under R a vector search finds any rows that are
+    there, and not the nearest ones; under A a text search ranks the rows of all sources alike.
     """
+    exact = revision != "R"
     search_own = {} if "reader.search writers" in hello.without else own
     views = {"reader.search": search_own}
     seen = _rows(call("reader.scan", own))
@@ -115,6 +119,7 @@ def asked(
     if life.indexed:
         every = len(keys) * len(values) + 1
         questions += _searches(found, _chosen(found, values), every, exact=exact)
+        questions += _by_rarity(found, values) if revision == "A" else ()
         if hidden := _hidden(found, values):
             gone: Json = {"column": "v", "text": " ".join(hidden), "k": len(found) + 1}
             questions.append(_search("a text search for what is hidden", gone, [], 0))
@@ -132,7 +137,7 @@ def asked(
             words = f"{question.words} does not find what a scan finds"
             beside = found if question.message in views else seen
             detail = f"{words}: asked {question.asked}, it found {answer}, and the scan {beside}"
-            wrong.append(WrongAnswer(words=words, detail=detail, clauses=READS))
+            wrong.append(WrongAnswer(words=words, detail=detail, clauses=question.clauses))
     return wrong if wrong and _same(_rows(call("reader.scan", own)), seen) else []
 
 
@@ -199,6 +204,25 @@ def _searches(seen: list[Row], values: Sequence[str], every: int, *, exact: bool
             filtered = _search("a filtered vector search", origin | only | {"k": k}, nearest, k)
             yield replace(filtered, open=_fewer(nearest)) if k < every else filtered
         yield _search("a text search", {"column": "v", "text": value, "k": len(seen) + 1}, here, len(here))
+
+
+def _by_rarity(seen: list[Row], values: Counter[str]) -> Iterator[LifeQuestion]:
+    """A text search for two words: rows of the one that fewer of all rows have come first.
+
+    Each row is one word, so that nothing else counts. Rows that newer ones hide may count (AMB-110, global BM25): it is
+    asked of a word that was written less often than rows still have the other one.
+    """
+    here = Counter(row["v"] for row in seen)
+    common = max(here, key=here.__getitem__, default="")
+    *_, rare = "", *(row["v"] for row in seen if values[row["v"]] < here[common])
+    if rare:
+        yield LifeQuestion(
+            words="a text search for two words, the rarer first,",
+            message="reader.search",
+            asked={"column": "v", "text": f"{common} {rare}", "k": here[common] + here[rare]},
+            right=lambda found: [row["v"] for row in found] == [rare] * here[rare] + [common] * here[common],
+            clauses=RANKED,
+        )
 
 
 def _search(words: str, asked: Json, rows: list[Row], most: int) -> LifeQuestion:

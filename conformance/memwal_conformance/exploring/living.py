@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -309,8 +310,8 @@ class LifeRun:
             return actor.process.call(message, {"reader": reader, **params})
 
         keys = {key for (key,), _ in rows}
-        values = {row["v"] for _, row in rows if row is not None} | self.older
-        found = asking.asked(call, self.hello, self.life, keys, values, own, exact=self.revision != "R")
+        values = Counter([*(row["v"] for _, row in rows if row is not None), *self.older])
+        found = asking.asked(call, self.hello, self.life, keys, values, own, self.revision)
         with self._lock:
             self.wrong_answers += found
 

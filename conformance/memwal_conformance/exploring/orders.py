@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -19,7 +19,7 @@ from ..gate import Address, Diverged, LogEntry, Schedule, Stuck
 from ..gate.schedule import Step
 from ..running.testbed import FOLDER
 from .lived import Lived
-from .lives import READS
+from .lives import READS, WITH_WRITER, Verb
 from .living import LifeRun
 from .plans import COMMIT, COMMITS, Plan, changes, commits, kind_of
 
@@ -30,7 +30,8 @@ LIMIT_S = 20.0
 SETTLE_MS = 3.0
 FIRST, BEFORE_READS, FAR, PAIRED, DEEPER = -3, 2, 1, 4, 4
 """Ranks of the order without a preemption; of a preemption before a read or a hint; of one by an operation that stands
-farther away in the life; of a fault in an order, above that of the fault; and of each preemption more."""
+farther away in the life, or commits nothing that the other one builds upon; of a fault in an order, above that of the
+fault; and of each preemption more."""
 BESIDE = 2
 """So many steps away an operation of a life is beside another one."""
 DEPTH = 3
@@ -47,6 +48,8 @@ class Touched:
     """Actor -> kinds of objects that it read."""
     names: Mapping[str, frozenset[str]]
     """Actor -> names of objects that it changed."""
+    commits: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Operation -> kinds of objects that it commits; a claim is one of the WAL, too."""
 
     @staticmethod
     def of(lived: Lived) -> Touched:
@@ -69,6 +72,7 @@ class Touched:
             {actor: frozenset(kind_of(entry.name) for entry in changed[actor]) for actor in actors},
             {actor: frozenset(kind_of(e.name) for e in lived.log if e.actor == actor) for actor in actors},
             {actor: frozenset(entry.name for entry in changed[actor]) for actor in actors},
+            {verb: _committed(verb, entries) for verb, entries in by_verb.items()},
         )
 
     def shared(self, actor: str, step: Step) -> bool:
@@ -78,6 +82,15 @@ class Touched:
             kind = kind_of(step["name"])
             return kind not in OWN and any(kind in self.changed[other] | self.read[other] for other in others)
         return any(step["name"] in self.names[other] for other in others)
+
+    def conflicts(self, kinds: Iterable[str], verbs: Iterable[str]) -> bool:
+        """Whether operations ``verbs`` commit any of these kinds of objects."""
+        return any(not self.commits.get(verb, frozenset()).isdisjoint(kinds) for verb in verbs)
+
+
+def _committed(verb: str, entries: Iterable[LogEntry]) -> frozenset[str]:
+    kinds = {kind_of(entry.name) for entry in entries if commits(entry.operation, entry.name)}
+    return frozenset(kinds | {"wal"} if verb == Verb.OPEN else kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +120,8 @@ class InOrder:
     _current: str = ""
     _begun: Counter[str] = field(default_factory=Counter)
     """Actor -> how many of its operations have begun."""
+    _met: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Actor -> kinds of objects that its operation has asked about."""
     _interrupted: list[str] = field(default_factory=list)
     """Actors, the last one first to go on."""
     _chance: random.Random | None = None
@@ -146,8 +161,13 @@ class InOrder:
         for step in steps:
             enabled.setdefault(step.get("go") or step["release"], step)
         self._current = chosen = self._chosen(enabled)
-        self._begun[chosen] += "go" in enabled[chosen]
-        return enabled[chosen]
+        step = enabled[chosen]
+        if "go" in step:
+            self._begun[chosen] += 1
+            self._met[chosen].clear()
+        else:
+            self._met[chosen].add(kind_of(step["name"]))
+        return step
 
     def _chosen(self, enabled: Mapping[str, Step]) -> str:
         """The actor that runs next."""
@@ -196,15 +216,23 @@ class InOrder:
     def _rank(self, step: Step, other: str) -> int:
         """How little it is worth that ``other`` comes before a step of the actor that runs.
 
-        Most is to be seen where an operation stands beside this one in the life, and comes right before a commit, or
-        before a reader reads what was committed; then before any other change.
+        Most is to be seen where an operation stands beside this one in the life, commits what this one builds upon,
+        and comes right before a commit, or before a reader reads what was committed; then before any other change.
         """
         mine = self._run.life.of(self._current)[self._begun[self._current] - 1]
         far = 0 if 0 < self._step(other) - mine <= BESIDE else FAR
+        far += 0 if self._conflict(step, other) else FAR
         reads = self._run.life.steps[mine].verb in READS and kind_of(step["name"]) in COMMITS
         if reads or commits(step["operation"], step["name"]):
             return COMMIT + far
         return far if changes(step["operation"]) and kind_of(step["name"]) != "hint" else BEFORE_READS + far
+
+    def _conflict(self, step: Step, other: str) -> bool:
+        """Whether ``other`` would commit what the operation that runs has read or committed, or is about to."""
+        verb = self._run.life.steps[self._step(other)].verb
+        claims = verb in WITH_WRITER and not self._begun[other]
+        kinds = {*self._met[self._current], kind_of(step["name"])}
+        return self.touched is not None and self.touched.conflicts(kinds, (verb, Verb.OPEN) if claims else (verb,))
 
     def _operation(self, actor: str, step: Step) -> str:
         number = self._begun[actor] - ("release" in step)

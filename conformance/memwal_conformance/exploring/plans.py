@@ -13,6 +13,7 @@ from memwal import paths
 from ..gate import Address, CrashState, Do, FaultRule, LogEntry, S3Operation
 from ..gate.calls import GROUP_OF
 from .lived import Lived
+from .lives import READS, WRITES
 
 Deed = tuple[Do, int]
 """What is done, and with which HTTP status; 0: the deed has none."""
@@ -130,10 +131,10 @@ ALONE = Plan(words=NO_FAULT, hit=NO_FAULT)
 """The run that is left alone."""
 UNLISTED = ("data/", "transactions/")
 """Beginnings of names in the base table that nothing lists before a version of it does."""
-COMMIT, CRASH, LATER, READ, WHOLE, LASTS = -2, -2, 2, 3, 6, 8
-"""Ranks of what befalls a commit, above that of any other request; of crashes of the undisturbed run, for which nothing
-is run again; of changes that come late, or never; of the first fault of reads; of all crashes behind a fault, above
-that of the fault; and of faults that last."""
+COMMIT, CRASH, LATER, READ, WHOLE, LASTS = -2, 0, 2, 3, 6, 8
+"""Ranks of what befalls a commit, above that of any other request; of crashes of the undisturbed run; of changes that
+come late, or never; of the first fault of reads; of all crashes behind a fault, above that of the fault; and of faults
+that last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +162,11 @@ class _Met:
     def more(self) -> int:
         """How much more it tells than others, in ranks."""
         return COMMIT if commits(self.entry.operation, self.entry.name) else 0
+
+    @property
+    def beside(self) -> bool:
+        """Whether it is of a flush that runs beside what its actor does: late, it leaves a MemTable full for longer."""
+        return self.entry.class_ == "manifest" and self.during in (*WRITES, *READS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +220,11 @@ def crashes(lived: Lived, states: Iterable[CrashState]) -> Iterator[Plan]:
     """One plan for each state of an undisturbed run, by the request behind which the crash comes."""
     log = {entry.order: entry for entry in lived.log}
     for state in states:
-        kind = "a crash"
+        kind, rank = "a crash", CRASH
         if entry := log.get(state.order):
             kind = f"{lived.during(entry)}: a crash behind {entry.operation} of {kind_of(entry.name)}"
-        yield replace(ALONE, crash=state.index, kind=kind, rank=CRASH)
+            rank += COMMIT if commits(entry.operation, entry.name) else 0
+        yield replace(ALONE, crash=state.index, kind=kind, rank=rank)
 
 
 def faults(lived: Lived) -> list[Plan]:
@@ -290,7 +297,8 @@ def _for_ever(each: _Met, deed: Deed) -> Plan:
 def _late(each: _Met) -> Plan:
     until = Address(class_=each.entry.class_, operation="CREATE", occurrence=each.before + 1)
     deed = (Do.DELAY, 0)
-    return _plan(_Made(each, deed), (_rule(each.at, deed, until=until),), LATER + each.more)
+    rank = each.more if each.beside else LATER + each.more
+    return _plan(_Made(each, deed), (_rule(each.at, deed, until=until),), rank)
 
 
 def _silent(each: _Met) -> Plan:

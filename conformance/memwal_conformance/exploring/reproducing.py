@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pprint
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,8 @@ from .judging import OTHER_ROWS
 PACKAGE = "pylance"
 """The implementation that such a file can be made for."""
 _PLACE = "FINDING: dict[str, Any] = {}"
-_STUB = "from memwal_conformance.exploring.stub import BUCKET, StubStore, name_of\n"
+_OWN = re.compile(r"^from memwal_conformance\.exploring\.(\w+) import .*\n", re.MULTILINE)
+"""Where such a file uses another one of ours, which becomes a part of it."""
 _LIMIT_S = 90.0
 """A file stops trying after a minute."""
 SHOWS, SHOWS_NOT = "shows", "does not show"
@@ -53,9 +55,13 @@ def text_of(found: ForeignFinding, settings: Mapping[str, str]) -> str | None:
     }
     if found.other_limits:
         about["recovery_rows"] = OTHER_ROWS
-    stub = _source("stub.py").partition("from __future__ import annotations\n")[2].lstrip("\n")
-    whole = _source("alone.py").replace(_STUB, stub, 1)
+    whole = _OWN.sub(lambda line: _OWN.sub("", _part(line[1])), _source("alone.py"))
     return whole.replace(_PLACE, f"FINDING: dict[str, Any] = {pprint.pformat(about, width=110, sort_dicts=False)}", 1)
+
+
+def _part(name: str) -> str:
+    """A module without what every file begins with."""
+    return _source(f"{name}.py").partition("from __future__ import annotations\n")[2].lstrip("\n")
 
 
 def _source(name: str) -> str:

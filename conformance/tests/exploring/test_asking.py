@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +45,7 @@ def wrong(hello: Hello, search: Callable[[list[dict[str, Any]], int], Any] = nea
         found = pa.Table.from_pylist(here[: params.get("limit", len(here))], SCHEMA)
         return {"rows": cells.to_rows(found.select(params.get("columns", SCHEMA.names)))}
 
-    told = asking.asked(call, hello, LIFE, [0, 1, 2, 3], ["base", "w1"], OWN, exact=exact)
+    told = asking.asked(call, hello, LIFE, [0, 1, 2, 3], Counter(["base"] * 4 + ["w1"]), OWN, "B" if exact else "R")
     observed = [each for each in told if each.note]
     assert all((each.note, each.clauses) == ("AMB-107", ("PLAN-021",)) for each in observed)
     assert all(each.clauses == ("READ-001", "READ-002") for each in told if each not in observed)
@@ -75,3 +76,15 @@ def test_fewer_rows_than_asked_for_are_open_where_older_ones_may_have_taken_thei
     assert wrong(HELLO, lambda rows, k: nearest(rows, k)[: 3 if k == every else None], exact=exact) == [
         "a vector search"
     ]
+
+
+def test_under_revision_a_rows_of_the_rarer_word_come_first_in_a_text_search() -> None:
+    told = Counter({"base": 4, "w1": 1, "w2": 3})
+    seen = [{"id": key, "v": value} for key, value in enumerate(["base", "w1", "base", "w2", "base"])]
+    (question,) = asking._by_rarity(seen, told)
+    assert question.asked == {"column": "v", "text": "base w1", "k": 4}
+    assert question.right([seen[1], seen[0], seen[2], seen[4]])
+    assert not question.right([seen[0], seen[1], seen[2], seen[4]])
+    assert not question.right([seen[1], seen[0], seen[2]])
+    assert list(asking._by_rarity(seen[3:], told)) == []
+    assert list(asking._by_rarity([], told)) == []

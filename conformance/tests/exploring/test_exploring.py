@@ -163,7 +163,7 @@ def test_every_request_gets_every_fault_once_and_each_change_lasting_ones() -> N
     assert {plan.rules[0].do for plan in found if plan.waits} >= {Do.DELAY, Do.HOLD_BEFORE}
     assert plans.faults(lived_of("other")) == []
     assert {plan.kind.partition(":")[0] for plan in found} == {"put"}
-    kinds = {plan.kind for plan in found if plan.rank == plans.COMMIT}
+    kinds = {plan.kind for plan in found if plan.rank == plans.COMMIT and not plan.waits}
     assert kinds == {f"put: CREATE of {each}, carried out and answered 500" for each in ("wal", "manifest")}
 
 
@@ -194,6 +194,32 @@ def test_an_operation_that_found_its_work_done_counts_as_the_others_of_its_verb(
     assert touched.changed == {"a": {"versions"}, "b": {"versions"}, "c": {"hint"}}
     assert touched.shared("a", {"release": "a", "operation": "GET", "name": "versions/@4"})
     assert not touched.shared("a", {"release": "a", "operation": "GET", "name": "versions/@3"})
+
+
+@pytest.mark.parametrize(("met", "worth"), [("", orders.FAR), ("manifest/@2", 0), ("wal/@1", 0)])
+def test_an_order_is_worth_most_where_one_operation_commits_what_the_other_builds_upon(met: str, worth: int) -> None:
+    steps = lives.steps_of("a merge, b put", "conflicts")
+    log = [entry(1, "CREATE", "manifest/@2", "b"), entry(2, "CREATE", "versions/@4", "a"), entry(3, "GET", "hint", "b")]
+    verbs = {1: "open", 2: "merge", 3: "put"}
+    life = SimpleNamespace(actors=("a", "b"), steps=steps, of=lambda actor: ("ab".index(actor),))
+    lived: Any = SimpleNamespace(log=log, life=life, during=lambda each: verbs[each.order])
+    drive = InOrder(orders.plan_of({}), Touched.of(lived))
+    drive._run = SimpleNamespace(life=life)  # type: ignore[assignment]
+    requests: list[dict[str, str]] = [{"operation": "GET", "name": met}] if met else []
+    for step in [{"go": "a"}, *({"release": "a", **each} for each in requests)]:
+        drive._choose([step])
+    commit = {"release": "a", "operation": "CREATE", "name": "versions/@4"}
+    assert drive._rank(commit, "b") == plans.COMMIT + worth
+
+
+def test_a_manifest_of_a_flush_that_runs_beside_other_work_is_late_before_other_changes_are() -> None:
+    lived = lived_of("w")
+    beside = next(
+        plan for plan in plans.faults(lived) if plan.kind.startswith("put: CREATE of manifest, carried out late")
+    )
+    lived.during = lambda _: "flush"
+    own = next(plan for plan in plans.faults(lived) if "CREATE of manifest, carried out late" in plan.kind)
+    assert (beside.rank, own.rank) == (plans.COMMIT, plans.LATER + plans.COMMIT)
 
 
 def test_what_befalls_a_commit_comes_before_what_befalls_any_other_change() -> None:
@@ -244,9 +270,8 @@ IN_TURN = ForeignLife(
 def test_operations_begin_as_the_life_has_them_and_one_that_is_interrupted_waits(
     switches: dict[int, str], order: list[str]
 ) -> None:
-    touched = Touched(
-        *({each: frozenset({"wal"}) for each in "ab"} for _ in range(2)), {"a": frozenset(), "b": frozenset()}
-    )
+    wal, none = frozenset({"wal"}), frozenset[str]()
+    touched = Touched(*(dict.fromkeys("ab", wal) for _ in range(2)), {"a": none, "b": none}, {"put": wal})
     drive = InOrder(orders.plan_of(switches), touched)
     drive._run = SimpleNamespace(life=IN_TURN)  # type: ignore[assignment]
     held: dict[str, bool] = {"a": False, "b": False}
@@ -264,8 +289,8 @@ def test_operations_begin_as_the_life_has_them_and_one_that_is_interrupted_waits
     if not switches:
         found = [(moment.before, dict(moment.others)) for moment in drive.decisions]
         assert found[0] == ("put: CREATE of wal", {"b": ("put", plans.COMMIT)})
-        assert found[2] == ("flush: CREATE of wal", {"b": ("flush", plans.COMMIT)})
-        assert found[1] == ("put: CREATE of wal", {"a": ("flush", plans.COMMIT)})
+        assert found[2] == ("flush: CREATE of wal", {"b": ("flush", plans.COMMIT + orders.FAR)})  # it commits no entry
+        assert found[1] == ("put: CREATE of wal", {"a": ("flush", plans.COMMIT + orders.FAR)})
         assert found[3] == ("flush: CREATE of wal", {"a": ("put", plans.COMMIT)})
 
 

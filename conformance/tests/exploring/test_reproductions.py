@@ -7,8 +7,9 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from memwal_conformance.exploring import findings, reproducing, showing, stub
+from memwal_conformance.exploring import findings, reproducing, showing, stored, stub
 from memwal_conformance.exploring.findings import ForeignFinding, Notebook
 from memwal_conformance.exploring.reproducing import NOT_YET, Reproductions
 
@@ -131,3 +132,22 @@ def test_the_package_lives_through_every_operation_of_lives(
 def test_a_finding_keeps_what_came_of_its_file() -> None:
     found = finding(1, "a row", alone=f"{NOT_YET}: its time was over")
     assert ForeignFinding(**dataclasses.asdict(found)).has_file
+
+
+def test_a_row_of_one_write_in_two_wal_entries_is_seen_and_a_key_that_is_deleted_twice_is_not() -> None:
+    def entry(*rows: tuple[int, str | None]) -> bytes:
+        sink = pa.BufferOutputStream()
+        table = pa.table({"id": [key for key, _ in rows], "v": pa.array([value for _, value in rows], pa.string())})
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        return bytes(sink.getvalue())
+
+    def name(position: int) -> str:
+        return f"t/_mem_wal/region/wal/{f'{position:064b}'[::-1]}.arrow"
+
+    once = [entry((1, "w1"), (2, None)), entry((1, "w2"), (2, None))]
+    objects = {name(n): data for n, data in enumerate(once, 1)}
+    assert stored.entries(objects) == {1: [(1, "w1"), (2, None)], 2: [(1, "w2"), (2, None)]}
+    assert stored.in_two_entries(objects) == []
+    objects[name(4)] = once[0]
+    assert stored.in_two_entries(objects) == ["row (1, 'w1') is in WAL entries [1, 4]"]
