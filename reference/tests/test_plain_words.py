@@ -47,6 +47,11 @@ ONE_OF_MANY = re.compile(
 _ID = r"\[?(?:AMB-\d+|[A-Z]{2,}-\d{3})\]?"
 ALONE = re.compile(rf"\(\s*{_ID}(?:(?:,|;| and| or| to)\s+{_ID})*\s*\)")
 """Brackets that hold nothing but ids of clauses and notes."""
+HEADLESS = re.compile(
+    r"not\b|no (?!\w+ follows\b)|listed\b|an? \w+ (?:(?!is\b)\w+ )?(?:without|with|above|of a kind)\b"
+    r"|[^:]*: not there\b"
+)
+"""How a reason begins that is no sentence, such as "not an entry"; it is read behind the name of an object."""
 HELP = frozenset({"Option", "Argument"})
 
 
@@ -69,6 +74,16 @@ def messages(source: str) -> Iterator[str]:
             for each in ast.walk(node):
                 if isinstance(each, ast.Constant) and isinstance(each.value, str):
                     yield each.value
+
+
+def reasons(source: str) -> Iterator[str]:
+    """What each `ArtifactError` of a program says of an object, up to the first value."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ArtifactError":
+            for each in node.args[2:3]:
+                first = each.values[0] if isinstance(each, ast.JoinedStr) else each
+                if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                    yield first.value
 
 
 def remarks(source: str) -> Iterator[str]:
@@ -113,7 +128,16 @@ def test_messages_are_in_plain_words(package: str) -> None:
     assert (len(modules) > 15, told) == (True, [])
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_is_wrong_with_an_object_is_a_sentence(package: str) -> None:
+    told = [each for module in (ROOT / package).rglob("*.py") for each in reasons(module.read_text("utf-8"))]
+    assert package != "reference/memwal" or len(told) > 100
+    assert list(filter(HEADLESS.match, told)) == []
+
+
 def test_a_riddle_is_found() -> None:
+    raised = 'ArtifactError("A-1", path, f"not a number: {x}"), ArtifactError("A-1", path, "it is not there")'
+    assert list(map(bool, map(HEADLESS.match, reasons(raised)))) == [True, False]
     assert found(prose("A name that there is not is refused, and nobody goes on `nobody`.")) == [
         "that there is not",
         "nobody",

@@ -78,7 +78,7 @@ def decode(data: bytes, file_type: int, rows: int, path: str) -> Offsets:
                 raise ArtifactError("FORMAT-037", path, reason)
             offsets = np.unique(column.combine_chunks().to_numpy(zero_copy_only=False))
     except (ValueError, pa.ArrowException, OSError, IndexError) as error:
-        raise ArtifactError("FORMAT-006", path, f"not a readable deletion file: {error}") from error
+        raise ArtifactError("FORMAT-006", path, f"it is not a readable deletion file: {error}") from error
     for offset in offsets[[0, -1]] if len(offsets) else ():
         if not 0 <= offset < rows:
             raise ArtifactError("FORMAT-035", path, f"deletes row {offset} of a fragment with {counted(rows, 'row')}")

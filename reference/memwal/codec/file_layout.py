@@ -125,7 +125,7 @@ def footer(end: bytes, size_bytes: int, path: str, *, clause: str) -> tuple[int,
         raise ArtifactError(clause, path, f"{len(end)} bytes are too few for a Lance file", size_bytes)
     columns, column_table, buffer_table, buffers, count, _, _, magic = FOOTER.unpack(end[-FOOTER.size :])
     if magic != MAGIC:
-        reason = "no LANC mark at the end: cut, or not a Lance file"
+        reason = "it does not end with LANC: it was cut, or it is not a Lance file"
         raise ArtifactError(clause, path, reason, size_bytes - len(MAGIC))
     if max(columns, column_table, buffer_table) > size_bytes - FOOTER.size:
         raise ArtifactError(clause, path, "a footer position lies beyond the file", size_bytes - FOOTER.size)
@@ -142,7 +142,7 @@ def schema_range(end: bytes, size_bytes: int, path: str, *, clause: str) -> Rang
     """Where the schema is. ``end`` begins at `tables_start` or before."""
     _, _, table, count, _ = footer(end, size_bytes, path, clause=clause)
     if not count:
-        raise ArtifactError(clause, path, "a file without a schema")
+        raise ArtifactError(clause, path, "the file has no schema")
     return _entries(end, size_bytes, table, 1, path, clause)[0]
 
 

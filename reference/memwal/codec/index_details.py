@@ -299,7 +299,7 @@ def _decode_progress(messages: Iterable[mem_wal_pb2.CompactedSsTable], path: str
     for message in messages:
         protobuf.refuse_other_types(message, clause="INDEX-018", path=path)
         if len(message.shard_id.uuid) != 16:
-            raise ArtifactError("INDEX-018", path, f"region id of {len(message.shard_id.uuid)} bytes, not 16")
+            raise ArtifactError("INDEX-018", path, f"a region id has {len(message.shard_id.uuid)} bytes, not 16")
         region = region_id_from_bytes(message.shard_id.uuid)
         if region in progress:
             raise ArtifactError("INDEX-018", path, f"region {region} has two entries of progress")

@@ -39,7 +39,7 @@ def check_expansion(message: pa.Message, path: str, clause: str, offset: int | N
     try:
         lengths = list(_expanded(message))
     except (struct.error, IndexError) as error:
-        raise ArtifactError(clause, path, f"not a readable Arrow message: {error}", offset) from error
+        raise ArtifactError(clause, path, f"it is not a readable Arrow message: {error}", offset) from error
     stored = message.body.size if message.body is not None else 0
     most = max(EXPANDED_BYTES, EXPANDED_RATIO * stored)
     if sum(lengths) > most:

@@ -72,5 +72,5 @@ def decode(text: str | bytes | None, path: str) -> tuple[Mark, ...]:
         found = json.loads(text)
         marks = [Mark(application=a, batch=int(b), partitions=tuple(map(int, p))) for a, (b, p) in found.items()]
     except (ValueError, TypeError, AttributeError) as error:
-        raise ArtifactError("AMB-149", path, f"not the marks of finished tasks: {text!r}") from error
+        raise ArtifactError("AMB-149", path, f"these are not the marks of finished tasks: {text!r}") from error
     return tuple(marks)

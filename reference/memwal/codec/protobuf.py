@@ -20,7 +20,7 @@ def parse(kind: type[M], data: bytes, *, clause: str, path: str) -> M:
     try:
         message.ParseFromString(data)
     except DecodeError as error:
-        raise ArtifactError(clause, path, f"not a {kind.__name__} message: {error}") from error
+        raise ArtifactError(clause, path, f"it cannot be read as {kind.__name__}: {error}") from error
     return message
 
 

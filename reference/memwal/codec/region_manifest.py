@@ -139,9 +139,11 @@ def decode(data: bytes, revision: Revision, path: str) -> RegionManifest:
     protobuf.refuse_other_types(message, clause="MANIFEST-002", path=path)
     protobuf.refuse_other_types(message.shard_id, clause="MANIFEST-003", path=path)
     if len(message.shard_id.uuid) != 16:
-        raise ArtifactError("MANIFEST-003", path, f"region id of {len(message.shard_id.uuid)} bytes, not 16", len(data))
+        raise ArtifactError(
+            "MANIFEST-003", path, f"its region id has {len(message.shard_id.uuid)} bytes, not 16", len(data)
+        )
     if message.version < 1:
-        raise ArtifactError("MANIFEST-018", path, "no version, or version 0")
+        raise ArtifactError("MANIFEST-018", path, "its version is 0 or absent")
     if revision.added_fields and message.status not in _STATUS_KNOWN:
         raise ArtifactError("MANIFEST-002", path, f"status {message.status} is not known: neither active nor sealed")
     for part in (*message.sstables, *(message.shard_field_entries if revision.added_fields else ())):
@@ -217,7 +219,7 @@ def _check_generations(manifest: RegionManifest, path: str) -> None:
 def _check_name(manifest: RegionManifest, path: str) -> None:
     named = paths.manifest_version(path)
     if named is not None and named != manifest.version:
-        raise ArtifactError("MANIFEST-004", path, f"version {manifest.version} under the name of version {named}")
+        raise ArtifactError("MANIFEST-004", path, f"the manifest says version {manifest.version}, its name {named}")
     region = _region_folder(path)
     if region is not None and region != manifest.region_id:
         raise ArtifactError("MANIFEST-003", path, f"the manifest is of region {manifest.region_id}")

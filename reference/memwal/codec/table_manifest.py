@@ -64,14 +64,16 @@ def decode(data: bytes, path: str) -> TableManifest:
     tail = len(data) - _TAIL.size
     position, _, _, magic = _TAIL.unpack(data[tail:])
     if magic != MAGIC:
-        raise ArtifactError("FORMAT-004", path, "no LANC mark at the end: cut, or not a manifest", tail + 12)
+        raise ArtifactError(
+            "FORMAT-004", path, "it does not end with LANC: it was cut, or it is not a manifest", tail + 12
+        )
     section = _read_section(data, position, tail, path)
     if position + _LENGTH.size + len(section) != tail:
         raise ArtifactError("FORMAT-004", path, "the manifest does not end where the tail begins", position)
     message = protobuf.parse(table_pb2.Manifest, section, clause="FORMAT-004", path=path)
     _drop_deletions_of_no_type(message)
     if message.version < 1:
-        raise ArtifactError("FORMAT-004", path, "no version in the manifest", position)
+        raise ArtifactError("FORMAT-004", path, "the manifest has no version", position)
     indices: tuple[table_pb2.IndexMetadata, ...] = ()
     if message.HasField("index_section"):
         found = _read_section(data, message.index_section, position, path)

@@ -55,7 +55,7 @@ class VectorModel:
 def buffer_table(footer: bytes, path: str) -> tuple[int, int]:
     """Position and entries of the global buffer table, from the last bytes of a file."""
     if len(footer) != FOOTER.size or not footer.endswith(_MAGIC):
-        raise ArtifactError("AMB-51", path, "no LANC mark at the end: cut, or not a Lance file")
+        raise ArtifactError("AMB-51", path, "it does not end with LANC: it was cut, or it is not a Lance file")
     _, _, table, count, _, _, _, _ = FOOTER.unpack(footer)
     return table, count
 

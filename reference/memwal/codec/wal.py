@@ -140,7 +140,7 @@ def _entry(rows: pa.Table, revision: Revision, path: str) -> WalEntry:
     generation = _number(metadata, GENERATION, path) if revision.entry_generation else None
     sentinel = revision.entry_generation and metadata.get(FENCE_SENTINEL) == b"true"
     if sentinel and rows.num_rows:
-        raise ArtifactError("AMB-24", path, f"a fence sentinel with {counted(rows.num_rows, 'row')}")
+        raise ArtifactError("AMB-24", path, f"it is a fence sentinel and has {counted(rows.num_rows, 'row')}")
     return WalEntry(
         epoch=Epoch(epoch),
         rows=rows.replace_schema_metadata(None),
@@ -166,7 +166,7 @@ def _decode_stream(data: bytes, path: str) -> pa.Table:
             _check(batch)
         return pa.Table.from_batches(batches, schema)
     except _UNREADABLE as error:
-        raise ArtifactError("WAL-009", path, f"not a readable Arrow IPC stream: {error}", start) from error
+        raise ArtifactError("WAL-009", path, f"it is not a readable Arrow IPC stream: {error}", start) from error
 
 
 def _batches(data: bytes, path: str) -> tuple[pa.Schema, list[pa.RecordBatch], int]:
@@ -178,7 +178,7 @@ def _batches(data: bytes, path: str) -> tuple[pa.Schema, list[pa.RecordBatch], i
         _ = schema.names  # decodes them
         return schema, batches, start
     except _UNREADABLE as error:
-        raise ArtifactError("WAL-009", path, f"not a readable Arrow IPC stream: {error}", start) from error
+        raise ArtifactError("WAL-009", path, f"it is not a readable Arrow IPC stream: {error}", start) from error
 
 
 def _salvage_stream(data: bytes, path: str) -> tuple[pa.Table, int]:
@@ -246,9 +246,9 @@ def _check_framing(data: bytes, path: str) -> int:
     except StopIteration:
         end = source.tell()
     except _UNREADABLE as error:
-        raise ArtifactError("WAL-009", path, f"not a readable Arrow IPC stream: {error}", starts[-1]) from error
+        raise ArtifactError("WAL-009", path, f"it is not a readable Arrow IPC stream: {error}", starts[-1]) from error
     if data[starts[-1] : end] not in _END_MARKS:
-        raise ArtifactError("WAL-009", path, "no end-of-stream mark: the entry is cut", starts[-1])
+        raise ArtifactError("WAL-009", path, "its stream has no end mark: the entry was cut", starts[-1])
     if end != len(data):
         raise ArtifactError("WAL-009", path, f"{len(data) - end} bytes trail the stream", end)
     return starts[min(1, len(starts) - 1)]
@@ -264,7 +264,7 @@ def _decode_lance(data: bytes, path: str) -> pa.Table:
         for batch in rows.to_batches():
             _check(batch)
     except _UNREADABLE as error:
-        raise ArtifactError("WAL-008", path, f"not a readable Lance file: {error}") from error
+        raise ArtifactError("WAL-008", path, f"it is not a readable Lance file: {error}") from error
     return rows
 
 

@@ -145,7 +145,7 @@ def _several(manual: Sequence[RegionId]) -> str:
 def _wanted(values: Wanted, spec: RegionSpec | None, state: TableState, *, beside_spec: bool) -> Values | None:
     if values is None:
         if spec is not None and not beside_spec:
-            reason = "the table has a region spec: a manual region beside it has to be asked for"
+            reason = "the table has a region spec: give the region's values, or beside_spec=True for a manual region"
             raise InvalidArgument(reason, clause="AMB-56")
         return None
     if spec is None:

@@ -138,7 +138,9 @@ def _wide(number: int | None) -> U64 | None:
 def _version_hint(data: bytes, path: str, _: Revision) -> Node:
     found = hint.decode(data, path)
     if found is None:
-        raise ArtifactError("MANIFEST-026", path, "no object with a version: readers look for the newest without it")
+        raise ArtifactError(
+            "MANIFEST-026", path, "it is not an object with a version: readers look for the newest without it"
+        )
     return _plain(kinds.VERSION_HINT, (("version", U64(found)),))
 
 
@@ -147,9 +149,9 @@ def _json(clause: str) -> Describe:
         try:
             found = json_text.parse(data)
         except (ValueError, RecursionError) as error:
-            raise ArtifactError(clause, path, f"not JSON: {error}") from error
+            raise ArtifactError(clause, path, f"it is not JSON: {error}") from error
         if not isinstance(found, dict):
-            raise ArtifactError(clause, path, "not a JSON object")
+            raise ArtifactError(clause, path, "it is not a JSON object")
         return _plain("", tuple((str(key), _of_json(found[key])) for key in sorted(found)))
 
     return describe_json
@@ -218,7 +220,7 @@ def _deletion_file(data: bytes, path: str, _: Revision) -> Node:
 def _transaction(data: bytes, path: str, _: Revision) -> Node:
     found = transactions.decode(data, path)
     if not found.uuid and not transactions.operation(found):
-        raise ArtifactError("TXN-010", path, "a transaction without a UUID and without an operation")
+        raise ArtifactError("TXN-010", path, "the transaction has neither a UUID nor an operation")
     return versions.transaction_node(found, "")
 
 

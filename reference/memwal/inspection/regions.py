@@ -95,7 +95,7 @@ def _manifests(
 async def _hint(io: Io) -> Node:
     found = hint.decode(await io.get(paths.VERSION_HINT), io.path(paths.VERSION_HINT))
     if found is None:
-        reason = "no object with a version: readers look for the newest without it"
+        reason = "it is not an object with a version: readers look for the newest without it"
         raise ArtifactError("MANIFEST-026", io.path(paths.VERSION_HINT), reason)
     return Node(kind=kinds.VERSION_HINT, name=paths.VERSION_HINT, fields=(("version", U64(found)),))
 
@@ -187,7 +187,7 @@ async def _state(inner: Io) -> list[tuple[str, Value]]:
     try:
         state = await load(inner, listed[-1])
     except NotFound as missing:
-        raise ArtifactError("GEN-001", missing.path, "listed, and not there") from None
+        raise ArtifactError("GEN-001", missing.path, "it is listed, and it is not there") from None
     bases = tuple(base.path for base in state.manifest.message.base_paths)
     return [
         ("version", U64(state.version)),

@@ -140,7 +140,9 @@ def _not_flushed(rows: int) -> str:
 @implements("AMB-56")
 def _check_manual(region: RegionId, beside_manual: bool) -> None:
     if not beside_manual:
-        reason = f"the table has manual regions ({region}): a spec beside them has to be asked for"
+        reason = (
+            f"the table has manual regions ({region}): beside_manual=True (--beside-manual) adds a spec beside them"
+        )
         raise InvalidArgument(reason, clause="AMB-56")
 
 

@@ -138,7 +138,7 @@ async def _terms(io: Io, name: str) -> bytes | Mapping[str, int]:
         data: bytes = table.column("_token_fst_bytes")[0].as_py()
         return data
     if not {"_token", "_token_id"} <= set(table.schema.names):
-        raise ArtifactError(_CLAUSE, io.path(name), f"no list of terms; there are {table.schema.names}")
+        raise ArtifactError(_CLAUSE, io.path(name), f"it has no list of terms; its columns are {table.schema.names}")
     return dict(zip(table.column("_token").to_pylist(), table.column("_token_id").to_pylist(), strict=True))
 
 

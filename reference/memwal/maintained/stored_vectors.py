@@ -142,7 +142,7 @@ async def _opened(io: Io, name: str, code: VectorCode) -> StoredVectors:
     columns = [field.name for field in described.schema.fields if field.parent_id < 0]
     wanted = CODE_COLUMNS[code.kind]
     if _ADDRESS not in columns or not {wanted, _BITS} & set(columns):
-        raise ArtifactError("PLAN-021", path, f"no columns {_ADDRESS} and {wanted}; there are {columns}")
+        raise ArtifactError("PLAN-021", path, f"it lacks column {_ADDRESS} or {wanted}; it has {columns}")
     stored = await buffers.buffer(vector_model.centroid_buffer(dict(described.schema.metadata), path))
     lengths = np.array(protobuf.parse(index_pb2.IVF, stored, clause="PLAN-021", path=path).lengths, np.int64)
     if lengths.sum() != described.length or len(lengths) != len(code.centroids):

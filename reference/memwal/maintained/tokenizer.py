@@ -123,7 +123,7 @@ def decode(metadata: Mapping[bytes, bytes], name: str, path: str) -> Tokenizer:
         settings = tuple((key, json.dumps(params[key])) for key in _SETTINGS if key in params)
         base = params["base_tokenizer"]
     except (ValueError, TypeError, LookupError) as error:
-        raise ArtifactError("WRITER-026", path, f"no tokenizer configuration: {error}") from error
+        raise ArtifactError("WRITER-026", path, f"it is not the configuration of a tokenizer: {error}") from error
     if base not in BASES:
         reason = f"index {name!r} has the tokenizer {base!r}; MemTables have {', '.join(BASES)}"
         raise InvalidArgument(reason, clause="WRITER-026")

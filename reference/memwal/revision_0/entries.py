@@ -57,7 +57,7 @@ def decode(data: bytes, path: str) -> pa.Table:
             rows.validate(full=True)
             return rows
     except (pa.ArrowException, OSError) as error:
-        raise ArtifactError("LEGACY-004", path, f"not an entry: {error}") from error
+        raise ArtifactError("LEGACY-004", path, f"it is not an entry: {error}") from error
 
 
 @implements("LEGACY-017", "LEGACY-018")

@@ -101,7 +101,7 @@ def decode(data: bytes, path: str) -> Records:
 def _decoded(item: mem_wal_pb2.MemWalIndexDetails.MemWal, path: str) -> MemWal:
     protobuf.refuse_other_types(item, clause="LEGACY-026", path=path)
     if not item.HasField("id"):
-        raise ArtifactError("LEGACY-006", path, "a record without an id")
+        raise ArtifactError("LEGACY-006", path, "a record has no id")
     if int(item.state) not in set(State):
         raise ArtifactError("LEGACY-013", path, f"state {item.state} of {item.id.region!r} is not known")
     return MemWal(

@@ -93,7 +93,7 @@ def decode(data: bytes, path: str) -> EntryIds:
     match message.WhichOneof("segment"):
         case None:
             if data:
-                raise ArtifactError("LEGACY-016", path, "a segment of a kind that is not known")
+                raise ArtifactError("LEGACY-016", path, "a segment is of an unknown kind")
             return EntryIds()
         case "range":
             return _range(message.range.start, message.range.end, path)
@@ -105,12 +105,16 @@ def decode(data: bytes, path: str) -> EntryIds:
         case "sorted_array":
             return _sorted(_array(message.sorted_array, path), path)
         case _:
-            raise ArtifactError("LEGACY-016", path, "an array without order: entries are replayed in that of their ids")
+            raise ArtifactError(
+                "LEGACY-016",
+                path,
+                "its ids are in an unsorted array, and entries are replayed in the order of their ids",
+            )
 
 
 def _range(start: int, end: int, path: str) -> EntryIds:
     if start > end:
-        raise ArtifactError("LEGACY-016", path, f"a range from {start} to {end}")
+        raise ArtifactError("LEGACY-016", path, f"the range ends before it begins: {start} to {end}")
     return EntryIds(((start, end),)) if start < end else EntryIds()
 
 
@@ -130,7 +134,7 @@ def _without(whole: EntryIds, holes: list[int], path: str) -> EntryIds:
 def _bitmap(message: rowids_pb2.U64Segment.RangeWithBitmap, path: str) -> EntryIds:
     whole = _range(message.start, message.end, path)
     if len(whole) > min(len(message.bitmap) * 8, _BITMAP_BITS_MAX):
-        raise ArtifactError("LEGACY-016", path, f"a bitmap of {len(message.bitmap)} bytes for {len(whole)} ids")
+        raise ArtifactError("LEGACY-016", path, f"its bitmap has {len(message.bitmap)} bytes for {len(whole)} ids")
     bits = np.unpackbits(np.frombuffer(message.bitmap, dtype=np.uint8), bitorder="little")[: len(whole)]
     return of((np.flatnonzero(bits).astype(object) + message.start).tolist())
 
@@ -147,7 +151,7 @@ def _array(message: rowids_pb2.EncodedU64Array, path: str) -> list[int]:
             base, offsets = 0, np.empty(0, dtype=np.uint64)
     found = [base + int(offset) for offset in offsets]
     if any(entry > UINT64_MAX for entry in found):
-        raise ArtifactError("LEGACY-016", path, "an id above the largest 64-bit number")
+        raise ArtifactError("LEGACY-016", path, "an id is above the largest 64-bit number")
     return found
 
 
@@ -159,5 +163,5 @@ def _numbers(data: bytes, kind: str, path: str) -> npt.NDArray[np.unsignedintege
 
 def _sorted(ids: list[int], path: str) -> EntryIds:
     if any(a >= b for a, b in pairwise(ids)):
-        raise ArtifactError("LEGACY-016", path, "a sorted array whose ids do not rise")
+        raise ArtifactError("LEGACY-016", path, "the ids of a sorted array do not rise")
     return of(ids)

@@ -151,4 +151,6 @@ async def _get(io: Io, name: str) -> bytes:
     try:
         return await io.get(name)
     except NotFound:
-        raise ArtifactError("FORMAT-018", io.path(name), "the table manifest names this file: not there") from None
+        raise ArtifactError(
+            "FORMAT-018", io.path(name), "the table manifest names this file, and it is not there"
+        ) from None

@@ -36,7 +36,7 @@ def _mem_wal(draft: Draft) -> table_pb2.IndexMetadata:
     for index in draft.indices:
         if is_mem_wal(index):
             return index
-    raise ArtifactError("INDEX-001", draft.path, "merge progress for a table without a MemWAL index")
+    raise ArtifactError("INDEX-001", draft.path, "merge progress was to be stored, and the table has no MemWAL index")
 
 
 @implements("MERGE-018", "AMB-71", "AMB-81")

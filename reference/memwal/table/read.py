@@ -91,7 +91,7 @@ def _base(state: TableState, number: int, name: str) -> table_pb2.BasePath:
     for base in state.manifest.message.base_paths:
         if base.id == number:
             return base
-    raise ArtifactError("GEN-011", state.path, f"file {name!r} names base path {number}: not there")
+    raise ArtifactError("GEN-011", state.path, f"file {name!r} names base path {number}, which is not there")
 
 
 def _folder(io: Io, state: TableState, base: table_pb2.BasePath) -> str:

@@ -76,5 +76,5 @@ async def versions(io: Io) -> Mapping[str, TableVersion]:
         except NotFound:
             continue
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ArtifactError("GC-003", io.path(file), f"not a readable tag: {error!r}") from error
+            raise ArtifactError("GC-003", io.path(file), f"it is not a readable tag: {error!r}") from error
     return found

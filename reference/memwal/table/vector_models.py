@@ -41,7 +41,7 @@ async def _loaded(io: Io, folder: str) -> VectorModel | None:
     try:
         auxiliary = await open_buffers(io, f"{folder}/{AUXILIARY_FILE}")
     except NotFound as missing:
-        raise ArtifactError("AMB-51", missing.path, f"not there, and {INDEX_FILE} is") from None
+        raise ArtifactError("AMB-51", missing.path, f"it is not there, and {INDEX_FILE} is") from None
     metadata = await index.metadata()
     kind, metric = vector_model.kind_and_metric(metadata, index.path)
     ivf = await index.buffer(vector_model.centroid_buffer(metadata, index.path))

@@ -109,6 +109,14 @@ def test_a_public_call_answers_or_raises_an_error_of_this_package(
         (lambda table: table.gc(grace_ms=1.5), "grace_ms must be a whole number, not 1.5"),
         (lambda table: table.register_region({3: 1}), "values must be a dict by text or None, not the dict {3: 1}"),
         (lambda table: table.maintain("id"), "names must be a list of texts, not 'id'"),
+        (
+            lambda table: [table.add_spec(memwal.bucket("b", "id", 4)), table.register_region()],
+            "or beside_spec=True for",
+        ),
+        (
+            lambda table: [table.register_region(), table.add_spec(memwal.bucket("b", "id", 4))],
+            "beside_manual=True (--beside-manual) adds",
+        ),
         (lambda table: table.get(5), "give rows and keys as an Arrow table, a frame of pandas or polars, a list of"),
         (lambda table: table.scan(filter="nope = 3"), "it has no column nope; the table has ['id', 'v']"),
         (lambda _: memwal.create("t", ROWS, primary_key="id"), "there is already a table at {at}/t: open it, or"),

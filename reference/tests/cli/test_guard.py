@@ -71,7 +71,7 @@ def test_a_scan_names_the_file_that_ended_the_process(scene: Scene, tmp_path: Pa
     done = run("scan", str(table))
 
     assert done.returncode == 1
-    assert f"damaged: {table}: {name}: not a readable Lance file: reading it ends the process" in done.stderr
+    assert f"damaged: {table}: {name}: it is not a readable Lance file: reading it ends the process" in done.stderr
     assert "SIGABRT" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -136,7 +136,7 @@ def test_a_file_without_global_buffers_has_no_schema() -> None:
     data = data_file.encode(ROWS)
     parts = list(FOOTER.unpack(data[-FOOTER.size :]))
     parts[3] = 0
-    with pytest.raises(ArtifactError, match=r"f: a file without a schema \[FORMAT-024\]"):
+    with pytest.raises(ArtifactError, match=r"f: the file has no schema \[FORMAT-024\]"):
         layout_of(data[: -FOOTER.size] + FOOTER.pack(*parts))
 
 

@@ -87,7 +87,7 @@ def listed(name: bytes, size: bytes = b"\x10\x07") -> bytes:
 
 
 DAMAGE: dict[str, tuple[Callable[[table_pb2.IndexMetadata], object], str]] = {
-    "no message": (lambda i: index_entry(i, b"\xff\xff\xff"), "not a Flat message"),
+    "no message": (lambda i: index_entry(i, b"\xff\xff\xff"), "cannot be read as Flat"),
     "a number for a message": (
         lambda i: i.MergeFromString(bytes([10 << 3, 5])),
         "lists a file by a field of wire type 0",

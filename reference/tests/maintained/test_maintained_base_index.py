@@ -282,7 +282,7 @@ def test_damaged_files_of_an_index_are_named(base: Base, name: str, file: str) -
 
 @pytest.mark.parametrize("params", ["", "[]", "{}", '{"language": "English"}', "no json"])
 def test_a_tokenizer_that_is_not_described_is_an_error_in_the_file(params: str) -> None:
-    with pytest.raises(memwal.ArtifactError, match=r"metadata\.lance: no tokenizer configuration"):
+    with pytest.raises(memwal.ArtifactError, match=r"metadata\.lance: it is not the configuration of a tokenizer"):
         base_index.tokenizers.decode({b"params": params.encode()}, "i", "x/metadata.lance")
 
 

@@ -192,7 +192,7 @@ def test_a_stream_that_is_cut_between_two_messages_is_refused_where_it_ends(
     starts = messages(data)
     assert len(starts) == count
     for start in starts[1:]:
-        with pytest.raises(ArtifactError, match="no end-of-stream mark: the entry is cut") as caught:
+        with pytest.raises(ArtifactError, match="its stream has no end mark: the entry was cut") as caught:
             wal.decode(data[:start], revision, "x/y.arrow")
         assert (caught.value.clause, caught.value.path, caught.value.offset) == ("WAL-009", "x/y.arrow", start)
 
@@ -227,7 +227,7 @@ def test_a_cut_stream_whose_last_rows_look_like_the_end_mark_is_refused(revision
     data = stream(pa.table({"n": pa.array([-1, 0], pa.int32())}))
     cut = data.removesuffix(END_MARK)
     assert cut.endswith(END_MARK)
-    with pytest.raises(ArtifactError, match="no end-of-stream mark"):
+    with pytest.raises(ArtifactError, match="its stream has no end mark"):
         wal.decode(cut, revision, "x")
 
 
@@ -290,7 +290,7 @@ def test_keys_of_revision_r_mean_nothing_in_b() -> None:
     assert (found.generation, found.barrier, found.rows.num_rows) == (None, False, 1)
     with pytest.raises(ArtifactError, match="generation is b'none'"):
         wal.decode(data, R, "x")
-    with pytest.raises(ArtifactError, match="a fence sentinel with 1 row"):
+    with pytest.raises(ArtifactError, match="it is a fence sentinel and has 1 row"):
         wal.decode(data.replace(b"none", b"4444"), R, "x")
 
 

@@ -58,7 +58,7 @@ def test_a_hint_is_shown_and_one_that_says_nothing_is_told_apart() -> None:
     path = f"{REGION}/manifest/version_hint.json"
     assert decode(path, b'{"version": 5}', B).summary == "version 5"
     assert decode(path, b"{", B).problem == (
-        "no object with a version: readers look for the newest without it [MANIFEST-026]"
+        "it is not an object with a version: readers look for the newest without it [MANIFEST-026]"
     )
 
 

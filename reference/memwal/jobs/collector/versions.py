@@ -136,7 +136,9 @@ async def held_versions(io: Io, policy: Policy, now_ms: Milliseconds) -> tuple[F
             break
         # Missing twice, and listed twice: it was not expired.
         if newest in missing:
-            raise ArtifactError("TXN-008", io.path(listed.name(newest)), "the newest version is listed, and not there")
+            raise ArtifactError(
+                "TXN-008", io.path(listed.name(newest)), "the newest version is listed, and it is not there"
+            )
         missing.add(newest)
     references = await _references(io)
     found = []
@@ -190,7 +192,7 @@ async def named(io: Io, name: str, word: str) -> frozenset[TableVersion]:
     except NotFound:
         return frozenset()
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-        raise ArtifactError("GC-003", io.path(name), f"not a readable {word}: {error!r}") from error
+        raise ArtifactError("GC-003", io.path(name), f"it is not a readable {word}: {error!r}") from error
 
 
 def _of_tag(content: Any) -> set[TableVersion]:

@@ -116,7 +116,9 @@ def _footer(end: bytes, size_bytes: int, path: str) -> tuple[int, tuple[int, int
     tail = size_bytes - FOOTER.size
     position, major, minor, magic = FOOTER.unpack(end[-FOOTER.size :])
     if magic != MAGIC:
-        raise ArtifactError("FORMAT-024", path, "no LANC mark at the end: cut, or not a data file", tail + 12)
+        raise ArtifactError(
+            "FORMAT-024", path, "it does not end with LANC: it was cut, or it is not a data file", tail + 12
+        )
     if (major, minor) not in VERSIONS:
         raise ArtifactError("FORMAT-021", path, f"version {major}.{minor} is not of the layout before 2", tail + 8)
     if position + _LENGTH.size > tail:
