@@ -116,6 +116,7 @@ class StoredVectors:
             cuts = np.unique(np.clip(self.ends, start, end)) - start
             for first, last in zip([0, *cuts], cuts, strict=False):
                 codes[first:last] = codes[first:last].reshape(codes.shape[1], last - first).T
+        codes = np.asfortranarray(codes)  # a query adds up slice after slice
         partitions = np.searchsorted(self.ends, np.arange(start, end), side="right")
         return VectorRows(addresses, self.code.encoded(np.arange(end - start), partitions, codes), fragments)
 

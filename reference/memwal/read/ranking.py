@@ -26,6 +26,7 @@ from ..table.read import ROW_ADDRESS
 from ..table.reuse import Addresses
 from ..words import counted
 from .filters import RowFilter
+from .keys_above import may_be_elsewhere
 from .nodes import PlanNode
 from .origin import field_of
 from .parts import Part, Parts, TablePart
@@ -110,6 +111,9 @@ class Freshness:
         hashed = AskedKeys(keys)
         found = np.zeros(keys.num_rows, np.bool_)
         if not len(found):
+            return found
+        if not self.approximate and not (elsewhere := await may_be_elsewhere(self.io, self.parts, part, keys)).all():
+            found[elsewhere] = await self.stale(part, cellwise.where(rows, elsewhere))
             return found
         if part.region_id is not None:
             # AMB-109, stale rows inside a generation: only the last row of each key may be found.

@@ -125,7 +125,7 @@ async def _rows(
         position = WalPosition(position + 1)
     if end is None:
         await _check_end(region, manifest, revision, position)
-    return Tail(pa.concat_tables(parts) if parts else rows.schema.empty_table(), tuple(written))
+    return Tail(pa.concat_tables(parts) if parts else rows.none, tuple(written))
 
 
 async def _check_end(region: Io, manifest: RegionManifest, revision: Revision, end: WalPosition) -> None:

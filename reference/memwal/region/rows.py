@@ -48,6 +48,8 @@ class Rows:
     """Schema of rows as clients write them: the base table's, without its metadata."""
     schema: pa.Schema = field(init=False, repr=False, compare=False)
     """Schema of rows in the WAL: the base table's, and the tombstone column where the revision has one."""
+    none: pa.Table = field(init=False, repr=False, compare=False)
+    """A table of this schema without rows, which most WAL tails are."""
 
     def __post_init__(self) -> None:
         plain = self.table.remove_metadata()
@@ -57,6 +59,7 @@ class Rows:
             schema = numbered.append(pa.field(TOMBSTONE, pa.bool_(), nullable=False))
         object.__setattr__(self, "plain", plain)
         object.__setattr__(self, "schema", schema)
+        object.__setattr__(self, "none", schema.empty_table())
 
     @classmethod
     def of(cls, base: TableState, *, belongs: Belongs = any_row) -> Rows:
@@ -107,7 +110,7 @@ class Rows:
         have to be those of the table. ``narrowed``: other columns are left out, since only some are asked for.
         """
         if not rows.num_rows:
-            return rows if rows.schema.equals(self.schema, check_metadata=True) else self.schema.empty_table()
+            return rows if rows.schema.equals(self.schema, check_metadata=True) else self.none
         marked = self._mapped(rows)
         if narrowed:
             held = set(marked.schema.names)

@@ -15,14 +15,19 @@ import memwal
 import numpy as np
 import pyarrow as pa
 import pytest
+from memwal.codec.asked_keys import AskedKeys
 from memwal.codec.data_file import Decoder
 from memwal.effects import Get, Head, List, ListFolders, Stat, StoreRequest
 from memwal.index import transforms
+from memwal.keys import Mask
+from memwal.read.parts import TablePart
 from memwal.stores.memory import MemoryStore
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 ROWS, DIMENSION = 600, 8
 GENERATIONS = (1, 3, 16)
+OFTEN = 20
+"""So many reads of small generations pay for putting their keys together."""
 
 
 class Counting(MemoryStore):
@@ -183,11 +188,54 @@ def rewritten(scene: Warm) -> None:
 @pytest.mark.parametrize("step", [flushed, claimed, merged, rewritten])
 def test_what_changed_since_is_seen_by_a_warm_read(warm: Warm, step: Callable[[Warm], None]) -> None:
     for ask in ASK.values():
-        ask(warm.reader)
-        ask(warm.reader)
+        for _ in range(OFTEN):
+            ask(warm.reader)
     step(warm)
     for what, ask in ASK.items():
         assert f"w7 w7 w7 {step.__name__}" in ask(warm.reader).column("text").to_pylist(), what
+
+
+def test_rows_whose_key_no_generation_has_are_given_without_asking_each_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Warm(tmp_path).grown(3)
+    asked, may_contain = list[str](), TablePart.may_contain
+
+    async def asking(part: TablePart, keys: AskedKeys) -> Mask:
+        asked.append(part.name)
+        return await may_contain(part, keys)
+
+    monkeypatch.setattr(TablePart, "may_contain", asking)
+    first, counts = ASK["filter"](scene.reader), list[int]()
+    for _ in range(OFTEN):
+        asked.clear()
+        assert ASK["filter"](scene.reader) == first
+        counts.append(len(asked))
+    assert (counts[0], counts[-1]) == (3, 0)  # of the region of its keys
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_superseded_is_the_same_once_the_keys_of_all_generations_are_together(
+    tmp_path: Path, seed: int
+) -> None:
+    """Rows of the base and of generations that later generations supersede, twice in one of them, and deleted."""
+    scene, draw = Warm(tmp_path), np.random.default_rng(seed)
+    forgetful = memwal.open("t", store=scene.store, remember_bytes=0)
+    with scene.writer.writer(values={"b": 0}, background=False) as writer:
+        for batch in range(4):
+            drawn = rows(draw.choice(30, 12), 10 * seed + batch)
+            mine = scene.writer.region_values(drawn).column("b").to_numpy() == 0
+            writer.put(drawn.filter(pa.array(mine)))
+            writer.delete(pa.table({"id": [int(drawn.filter(pa.array(mine)).column("id")[0].as_py())]}))
+            if batch < 3 or seed:
+                writer.flush()  # else the last one is in the WAL alone
+    for each in range(OFTEN):
+        for number in (each, 100 + each):
+            filter_ = f"n = {number % 30} OR n = {number}"
+            told, expected = (table.scan(filter=filter_).sort_by("id") for table in (scene.reader, forgetful))
+            assert told == expected
+    for ask in ASK.values():
+        assert ask(scene.reader) == ask(forgetful)
 
 
 @pytest.mark.parametrize("what", ["vector", "text"])
