@@ -122,6 +122,8 @@ class ForeignLife:
     """The table has a column by which its rows are ordered, and late ones are left out."""
     by_text: bool = False
     """The table has a text column, and its regions are buckets of that, and of that and the key."""
+    textless: bool = False
+    """The text is no part of the key, and no row of the second region has one."""
 
     @property
     def actors(self) -> tuple[str, ...]:
@@ -165,7 +167,7 @@ class ForeignLife:
         found: dict[str, object] = {"name": self.name, "about": self.about, "steps": written(self.steps)}
         options = {"append_only": self.append_only, "new_region": self.new_region, "memtable_rows": self.memtable_rows}
         options |= {"regions": self.regions if self.regions > 1 else None, "indexed": self.indexed}
-        options |= {"sequenced": self.sequenced, "by_text": self.by_text}
+        options |= {"sequenced": self.sequenced, "by_text": self.by_text, "textless": self.textless}
         return found | {name: value for name, value in options.items() if value}
 
 
@@ -217,6 +219,7 @@ def _life(name: str, table: DataTable) -> ForeignLife:
         indexed=table.take("indexed", bool, default=False),
         sequenced=table.take("sequenced", bool, default=False),
         by_text=table.take("by_text", bool, default=False),
+        textless=table.take("textless", bool, default=False),
     )
     table.close()
     if wrong := _wrong(life):
@@ -263,6 +266,8 @@ def _wrong(life: ForeignLife) -> str:
         return "late and finish need a table with sequences: sequenced = true"
     if life.by_text and life.regions != TEXT_REGIONS:
         return f"a table with regions by text has {TEXT_REGIONS} of them"
+    if life.textless and not life.by_text:
+        return "textless needs regions by text: by_text = true"
     if life.sequenced and life.regions > 1:
         return "a table with sequences has one region here"
     if (most := max(step.region for step in life.steps)) > life.regions:

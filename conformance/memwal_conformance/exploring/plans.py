@@ -131,10 +131,10 @@ ALONE = Plan(words=NO_FAULT, hit=NO_FAULT)
 """The run that is left alone."""
 UNLISTED = ("data/", "transactions/")
 """Beginnings of names in the base table that nothing lists before a version of it does."""
-COMMIT, CRASH, LATER, READ, WHOLE, LASTS = -2, 0, 2, 3, 6, 8
-"""Ranks of what befalls a commit, above that of any other request; of crashes of the undisturbed run; of changes that
-come late, or never; of the first fault of reads; of all crashes behind a fault, above that of the fault; and of faults
-that last."""
+HELD, COMMIT, CRASH, LATER, READ, WHOLE, LASTS = -3, -2, 0, 2, 3, 6, 8
+"""Ranks of the late manifest of a flush that runs beside other work; of what befalls a commit, above that of any other
+request; of crashes of the undisturbed run; of changes that come late, or never; of the first fault of reads; of all
+crashes behind a fault, above that of the fault; and of faults that last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +297,7 @@ def _for_ever(each: _Met, deed: Deed) -> Plan:
 def _late(each: _Met) -> Plan:
     until = Address(class_=each.entry.class_, operation="CREATE", occurrence=each.before + 1)
     deed = (Do.DELAY, 0)
-    rank = each.more if each.beside else LATER + each.more
+    rank = HELD if each.beside else LATER + each.more
     return _plan(_Made(each, deed), (_rule(each.at, deed, until=until),), rank)
 
 

@@ -29,7 +29,8 @@ class Start:
 
 def table_of(life: ForeignLife) -> tuple[object, ...]:
     """What lives that begin with the same table have in common."""
-    return life.append_only, life.new_region, life.regions, life.indexed, life.sequenced, life.by_text
+    of_rows = life.append_only, life.indexed, life.sequenced, life.by_text, life.textless
+    return *of_rows, life.new_region, life.regions
 
 
 def started(harness: Harness, revision: str, life: ForeignLife) -> Start:

@@ -33,6 +33,8 @@ INDEXES: list[Json] = [
 """Of a table with indexes."""
 BUCKETS, BOTH = "bucket", "both"
 """Region fields of a table with several regions; the second one where they are by text, and by text and key."""
+IMMUTABLE = "immutable_sources"
+"""Parameter of a region field whose source is no part of the key: that of a key never changes (AMB-55)."""
 REGION = "0a0b0c0d-0000-4000-8000-000000000001"
 """Of a region that a life makes itself."""
 FIRST_KEY = 100_000
@@ -45,7 +47,8 @@ FIRST, FIRST_INDEXED = 2, 8
 
 def columns(life: ForeignLife) -> list[Json]:
     """The columns of its table."""
-    more = ((life.indexed, _VECTOR), (life.sequenced, _SEQ), (life.by_text, _TENANT))
+    tenant = {**_TENANT, "nullable": life.textless}
+    more = ((life.indexed, _VECTOR), (life.sequenced, _SEQ), (life.by_text, tenant))
     return [_ID, _V, *(column for has, column in more if has)]
 
 
@@ -68,10 +71,16 @@ def _of_region(life: ForeignLife, keys: Iterable[int], region: int) -> list[int]
     if not life.by_text:
         buckets = hashing.bucket(hashing.murmur3(ids), life.regions).to_pylist()
         return [key for key, bucket in zip(found, buckets, strict=True) if bucket == region - 1]
-    texts = pa.array(map(tenant, found), pa.string())
+    texts = pa.array([tenant(life, key) for key in found], pa.string())
     hashes = hashing.murmur3(texts), hashing.murmur3_multi([texts, ids])
     values = zip(*(hashing.bucket(each, _buckets(life)).to_pylist() for each in hashes), strict=True)
-    return [key for key, value in zip(found, values, strict=True) if value == (region - 1, region - 1)]
+    return [key for key, value in zip(found, values, strict=True) if value == _values(life, region)]
+
+
+def _values(life: ForeignLife, region: int) -> tuple[int | None, ...]:
+    """The values of a region's fields. Those of rows without a text have no bucket of the text, and one of both."""
+    both = region - 1
+    return (None if life.textless and region > 1 else both, both) if life.by_text else (both,)
 
 
 def _buckets(life: ForeignLife) -> int:
@@ -79,22 +88,23 @@ def _buckets(life: ForeignLife) -> int:
     return life.regions + life.by_text
 
 
-def tenant(key: int) -> str:
-    """The text of the row of a key."""
-    return f"of tenant {key % 7}"  # of a length that is no whole number of words
+def tenant(life: ForeignLife, key: int) -> str | None:
+    """The text of the row of a key; None: it has none, and never gets one."""
+    return None if life.textless and key % 2 else f"of tenant {key % 7}"  # of a length that is no whole number of words
 
 
 def key_of(life: ForeignLife) -> tuple[str, ...]:
     """Columns of the primary key; none in an append-only table."""
     if life.append_only:
         return ()
-    return ("tenant", *KEY) if life.by_text else KEY
+    return ("tenant", *KEY) if life.by_text and not life.textless else KEY
 
 
 def of_region(life: ForeignLife, region: int) -> Json:
     """What `writer.open` is told of a region of a table with several, and nothing in another table."""
     fields = [BUCKETS, BOTH] if life.by_text else [BUCKETS]
-    return {"values": dict.fromkeys(fields, cells.cell("int32", region - 1))} if life.regions > 1 else {}
+    values = (cells.cell("int32", value) for value in _values(life, region))
+    return {"values": dict(zip(fields, values, strict=True))} if life.regions > 1 else {}
 
 
 def made(life: ForeignLife) -> Json:
@@ -106,7 +116,7 @@ def made(life: ForeignLife) -> Json:
             "field_id": name,
             "source_columns": columns,
             "transform": "multi_bucket" if name == BOTH else "bucket",
-            "parameters": {"num_buckets": str(_buckets(life))},
+            "parameters": {"num_buckets": str(_buckets(life))} | ({IMMUTABLE: "true"} if life.textless else {}),
         }
         for name, columns in sources.items()
     ]
@@ -118,7 +128,9 @@ def sent(life: ForeignLife, keys: Sequence[int], value: str, sequence: int | Non
     """Rows with these keys and this value, for a message; ``sequence``: another one than that of the value."""
     found = columns(life)
     order = sequence if sequence is not None else (number_of(value) + 1) * 10 if value != FIRST_VALUE else 0
-    plain = [{"id": key, "v": value, "vec": place(key, value), SEQUENCE: order, "tenant": tenant(key)} for key in keys]
+    plain = [
+        {"id": key, "v": value, "vec": place(key, value), SEQUENCE: order, "tenant": tenant(life, key)} for key in keys
+    ]
     return rows(found, [tuple(row[column["name"]] for column in found) for row in plain])
 
 

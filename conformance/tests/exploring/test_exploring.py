@@ -219,7 +219,7 @@ def test_a_manifest_of_a_flush_that_runs_beside_other_work_is_late_before_other_
     )
     lived.during = lambda _: "flush"
     own = next(plan for plan in plans.faults(lived) if "CREATE of manifest, carried out late" in plan.kind)
-    assert (beside.rank, own.rank) == (plans.COMMIT, plans.LATER + plans.COMMIT)
+    assert (beside.rank, own.rank) == (plans.HELD, plans.LATER + plans.COMMIT)
 
 
 def test_what_befalls_a_commit_comes_before_what_befalls_any_other_change() -> None:

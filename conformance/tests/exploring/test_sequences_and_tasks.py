@@ -110,11 +110,28 @@ def test_regions_by_text_have_the_rows_whose_text_and_key_say_so_and_no_others()
         for key in keys:
             values = [cell["v"] for cell in tables.of_region(life, region)["values"].values()]
             assert values == [str(region - 1)] * 2
-            assert len(tables.tenant(key)) % 4, "what a hash does behind the last whole word is seen, too"
+            assert len(tables.tenant(life, key) or "") % 4, "what a hash does behind the last whole word is seen, too"
     sources = {field["field_id"]: field["source_columns"] for field in tables.made(life)["region_fields"]}
     assert sources == {"bucket": ["tenant"], "both": ["tenant", "id"]}
     assert life.missing(HELLO, "R")[-1] == "buckets of text as in the revisions A and B"
     assert "buckets" not in " ".join(life.missing(HELLO, "B"))
+
+
+def test_rows_without_a_text_are_in_a_region_of_their_own_and_their_text_is_no_part_of_the_key() -> None:
+    life = lives.load()["regions_without_texts"]
+    assert tables.key_of(life) == ("id",)
+    assert [column["nullable"] for column in tables.columns(life) if column["name"] == "tenant"] == [True]
+    values = {region: tables.of_region(life, region)["values"] for region in (1, 2)}
+    assert [cell.get("v") for cell in values[1].values()] == ["0", "0"]
+    assert [cell.get("v") for cell in values[2].values()] == [None, "1"]
+    assert [{tables.tenant(life, key) is None for key in tables.new_keys(life, 1, 4, n)} for n in (1, 2)] == [
+        {False},
+        {True},
+    ]
+    fields = tables.made(life)["region_fields"]
+    assert {field["parameters"]["immutable_sources"] for field in fields} == {"true"}
+    others = tables.made(lives.load()["text_regions"])["region_fields"]
+    assert not any("immutable_sources" in field["parameters"] for field in others)
 
 
 def test_a_life_with_sequences_needs_their_messages_and_not_those_in_place_of_which_they_are() -> None:
@@ -127,6 +144,7 @@ def test_a_life_with_sequences_needs_their_messages_and_not_those_in_place_of_wh
         ('sequenced = true\nsteps = "w put, w delete"', "a table with sequences has no delete here"),
         ('steps = "w put, w late"', "late and finish need a table with sequences"),
         ('by_text = true\nsteps = "w put"', "a table with regions by text has 2 of them"),
+        ('textless = true\nsteps = "w put"', "textless needs regions by text"),
     ],
 )
 def test_a_life_that_cannot_be_is_refused(text: str, says: str, tmp_path: Any) -> None:
