@@ -69,6 +69,7 @@ def show(
     """Show one note: which sections it is about, what the engine does, and a wording for the texts."""
     from ..generated.notes import PAGE, hazards
     from ..registry.clauses import ambiguities, clauses, sections, switches
+    from ..registry.texts import links
 
     known = {each.id: each for each in ambiguities()}
     wanted = f"AMB-{int(note):02d}" if note.isdecimal() else note.upper()
@@ -82,6 +83,7 @@ def show(
     named = [each.id for each in clauses() if found.id in each.ambiguities]
     told = {
         "sections": sections(found),
+        "public text": links(sections(found)),
         "clauses": named,
         "what the engine does": (found.resolution,),
         "proposed wording": (found.wording,) if found.wording else (),

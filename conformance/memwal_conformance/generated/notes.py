@@ -15,6 +15,7 @@ from memwal_sim.traces.sketch import sketch
 from memwal_sim.traces.trace import load as load_trace
 
 from ..registry.clauses import ROOT, Ambiguity, ambiguities, cited, marked, sections, switches
+from ..registry.texts import link
 from ..reporting import markdown
 
 PAGE = ROOT / "SPEC_NOTES.md"
@@ -79,7 +80,8 @@ def _evidence(note: Ambiguity, code: Evidence, tests: Evidence, shown: Sequence[
             f"yes{', switch ' + ', '.join(names) if names else ''}; in {markdown.code(code.get(note.id, ()), ', ')}."
         )
     proofs = tests.get(note.id, ())
-    lines = [f"- **Kind:** {note.kind}; about {_listed(sections(note))}.", f"- **Proposed wording:** {note.wording}"]
+    about = [f"[{place}]({link(place)})" if link(place) else place for place in sections(note)]
+    lines = [f"- **Kind:** {note.kind}; about {_listed(about)}.", f"- **Proposed wording:** {note.wording}"]
     lines += [f"- **Decided in code:** {where}", f"- **Tests:** {markdown.code(proofs, ', ') or 'none yet'}."]
     lines.append(f"- **Hazard shown by:** {'; '.join(shown) or 'nothing yet'}.")
     return [*lines, *_picture(shown)]

@@ -73,6 +73,10 @@ def texts(folder: Path = CLAUSES) -> tuple[Text, ...]:
 
 def links(places: Iterable[str]) -> tuple[str, ...]:
     """Addresses of the sections that a clause names, each at one commit; none where no public file is known."""
-    known = {text.name: text for text in texts()}
-    named = (place.partition(": ") for place in places)
-    return tuple(link for text, _, section in named if (link := known[text].link(section)))
+    return tuple(found for place in places if (found := link(place)))
+
+
+def link(place: str) -> str:
+    """The address of one section, named as "MemWAL revision B: WAL Replay"; empty where no public file is known."""
+    name, _, section = place.partition(": ")
+    return next(text for text in texts() if text.name == name).link(section)

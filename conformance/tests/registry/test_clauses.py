@@ -651,6 +651,7 @@ def test_notes_are_listed_by_kind_and_section_and_shown_with_a_wording() -> None
     by_section = shown("notes", "list", "--by-section", "--section", "Initialization")
     assert by_section.index("MemWAL revision A: Init") < by_section.index("AMB-09") < by_section.index("AMB-24")
     one = shown("notes", "show", "24")
+    assert "docs/src/format/table/mem_wal.md?plain=1#L" in one
     assert "AMB-24  critical error" in one
     assert "A claim is complete only when its writer has put an entry without rows" in one
     assert "claim_barrier" in one
