@@ -23,7 +23,7 @@ ASKED = {each.name for each in of("asking")}
 SMALL = [
     key
     for key in keys()
-    if key[0] not in ASKED and CERTIFICATES.get(key, {"stores": 0})["stores"] <= STORES_MAX[key[1]]
+    if key[0] not in ASKED and key in CERTIFICATES and CERTIFICATES[key]["stores"] <= STORES_MAX[key[1]]
 ]
 """The others, and those that are asked, are left to ``memwal docs certify --check``, which explores all."""
 
