@@ -94,6 +94,8 @@ def replay(
         )
     else:
         _print_replayed(replayed, film if lanes else None, profile)
+        for written in filter(None, (html, mermaid)):
+            stdout.print(f"written: {written}", markup=False, highlight=False, soft_wrap=True)
     if replayed.unstable_at is not None:
         stderr.print(f"[bold red]not deterministic:[/] a second replay differs at step {replayed.unstable_at}")
         raise typer.Exit(FOUND)

@@ -146,6 +146,7 @@ def test_replay_writes_the_page_and_the_diagram_and_prints_lanes(tmp_path: Path)
     assert code == 1
     assert "writer-1  writer-2  store" in out
     assert "put_if_absent wal/@0" in out
+    assert out.splitlines()[-2:] == [f"written: {page}", f"written: {diagram}"]
     assert page.read_text("utf-8").startswith("<!doctype html>")
     assert "A zombie stores" in page.read_text("utf-8")
     assert diagram.read_text("utf-8").startswith("sequenceDiagram\n")
