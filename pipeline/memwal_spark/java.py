@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memwal.errors import InvalidArgument
+from memwal.words import reason
 
 VERSION_LEAST = 17
 """Spark 4 needs Java 17 or newer."""
@@ -121,7 +122,7 @@ def _probe(origin: str, program: Path) -> Java | str:
         settings = _run(program, "-XshowSettings:properties", "-version")
         modules = _run(program, "--list-modules")
     except (OSError, subprocess.SubprocessError) as problem:
-        return f"{program} does not run: {problem}"
+        return f"{program} does not run: {reason(problem)}"
     version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", settings)
     home = re.search(r"java\.home = (.+)", settings)
     if version is None or home is None:

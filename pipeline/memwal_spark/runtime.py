@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memwal.errors import InvalidArgument
+from memwal.words import reason
 
 from . import java as javas
 
@@ -155,7 +156,7 @@ def _java_check(environ: Mapping[str, str]) -> Requirement:
             home = javas.home_for_spark(java, environ)
         except OSError as problem:
             mend = "set XDG_CACHE_HOME to a folder that can be written"
-            return Requirement(name="Java", ok=False, found=f"{found}; shim not written: {problem}", mend=mend)
+            return Requirement(name="Java", ok=False, found=f"{found}; shim not written: {reason(problem)}", mend=mend)
         found += f", without module {javas.MODULE}: started through {home}"
     return Requirement(name="Java", ok=True, found=found + passed)
 

@@ -45,8 +45,10 @@ class LateRow(InvalidArgument):
         super().__init__(message, clause="AMB-148")
 
 
-def check_name(kind: str, name: str, known: Iterable[str], *, clause: str = "") -> None:
+def check_name(kind: str, name: str, known: Iterable[str], *, clause: str = "", listed_by: str = "") -> None:
     """Raise `InvalidArgument` unless ``name`` is among ``known``: with those that there are, and the nearest.
+
+    ``listed_by``: the command that prints them, where they are too many for a message.
 
     What takes a name calls this, so that a slip never becomes a search for nothing.
     """
@@ -55,7 +57,8 @@ def check_name(kind: str, name: str, known: Iterable[str], *, clause: str = "") 
         near = get_close_matches(name.lower(), {each.lower(): each for each in names}, 1)
         meant = "".join(f". Did you mean {each!r}?" for each in names if near and each.lower() == near[0])
         few = f"choose one of {', '.join(names)}" if names else "there are none"
-        choice = few if len(names) <= _LISTED_MOST else f"there are {len(names)} others"
+        many = f"there are {len(names)} others" + (f", which `{listed_by}` lists" if listed_by else "")
+        choice = few if len(names) <= _LISTED_MOST else many
         raise InvalidArgument(f"there is no {kind} {name!r}; {choice}{meant}", clause=clause)
 
 

@@ -1,4 +1,4 @@
-"""Numbers as people write them in a sentence."""
+"""Numbers, and reasons of errors, as people write them in a sentence."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 def counted(number: object, one: str, many: str = "") -> str:
     """``1 row``, ``2 rows``, ``0 rows``; ``many``: the plural where that is not ``one`` with an s."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def reason(error: BaseException) -> str:
+    """What an error says; of one of the operating system only the words, without their number and the file again."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def size(size_bytes: int | None) -> str:

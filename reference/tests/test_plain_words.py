@@ -86,6 +86,19 @@ def reasons(source: str) -> Iterator[str]:
                     yield first.value
 
 
+def numbered(source: str) -> Iterator[str]:
+    """Where a program tells an error of the operating system as Python prints it: "[Errno 2] No such file: 'x'".
+
+    Arrow raises them of bytes in memory, too, without numbers.
+    """
+    for handler in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ExceptHandler)):
+        kinds = {each.id for each in ast.walk(handler.type or handler) if isinstance(each, ast.Name)}
+        kinds |= {each.attr for each in ast.walk(handler.type or handler) if isinstance(each, ast.Attribute)}
+        for each in ast.walk(handler) if "OSError" in kinds and "ArrowException" not in kinds else ():
+            if isinstance(each, ast.FormattedValue) and getattr(each.value, "id", None) == handler.name:
+                yield ast.unparse(each.value)
+
+
 def remarks(source: str) -> Iterator[str]:
     """Docstrings of a module, and lines of its comments."""
     for node in ast.walk(ast.parse(source)):
@@ -135,7 +148,15 @@ def test_what_is_wrong_with_an_object_is_a_sentence(package: str) -> None:
     assert list(filter(HEADLESS.match, told)) == []
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_an_error_of_the_operating_system_is_told_by_its_words(package: str) -> None:
+    told = {module.name: [*numbered(module.read_text("utf-8"))] for module in (ROOT / package).rglob("*.py")}
+    assert {name: each for name, each in told.items() if each} == {}
+
+
 def test_a_riddle_is_found() -> None:
+    handled = 'try:\n    a()\nexcept (OSError, ValueError) as error:\n    raise A(f"{x}: {%s}") from error'
+    assert [list(numbered(handled % each)) for each in ("error", "reason(error)")] == [["error"], []]
     raised = 'ArtifactError("A-1", path, f"not a number: {x}"), ArtifactError("A-1", path, "it is not there")'
     assert list(map(bool, map(HEADLESS.match, reasons(raised)))) == [True, False]
     assert found(prose("A name that there is not is refused, and nobody goes on `nobody`.")) == [

@@ -176,7 +176,7 @@ def choose(names: Iterable[str], known: Mapping[str, Bug] | None = None) -> tupl
     bugs = _project() if known is None else known
     chosen = tuple(names)
     for name in chosen:
-        check_name("planted bug", name, sorted(bugs))
+        check_name("planted bug", name, sorted(bugs), listed_by="memwal conformance planted list")
     return tuple(bugs[name] for name in chosen)
 
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from memwal.words import reason
+
 NAME = "native"
 """What stands for the adapter of the native package where a command is asked for."""
 MODULE = "memwal_conformance.adapters.native"
@@ -67,7 +69,7 @@ def _run(version: str, arguments: list[str]) -> None:
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotInstalled(f"pylance {version} cannot be installed: {error}") from error
+        raise NotInstalled(f"pylance {version} cannot be installed: {reason(error)}") from error
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise NotInstalled(f"pylance {version} cannot be installed: {said[-1] if said else done.returncode}")

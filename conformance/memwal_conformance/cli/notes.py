@@ -73,7 +73,7 @@ def show(
 
     known = {each.id: each for each in ambiguities()}
     wanted = f"AMB-{int(note):02d}" if note.isdecimal() else note.upper()
-    check_name("note", wanted, known)
+    check_name("note", wanted, known, listed_by="memwal conformance notes list")
     found = known[wanted]
     if as_json:
         print_json(as_dict(found))

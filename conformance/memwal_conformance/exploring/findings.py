@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memwal.errors import InvalidArgument
-from memwal.words import counted
+from memwal.words import counted, reason
 
 from ..gate import CrashState, LogEntry
 from ..sentences import without_places
@@ -284,8 +284,11 @@ def load(folder: Path) -> dict[str, Any]:
     file = folder / FILE if folder.is_dir() else folder
     try:
         whole = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        what = f"there are no findings at {file}"
+        raise InvalidArgument(f"{what}: `memwal conformance explore --out FOLDER` writes them") from None
     except (OSError, ValueError) as error:
-        raise InvalidArgument(f"{file} has no findings: {error}") from error
+        raise InvalidArgument(f"{file} has no findings: {reason(error)}") from error
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
         raise InvalidArgument(f"{file} is not a findings.json of format {FORMAT}")
     whole["findings"] = [ForeignFinding(**each) for each in whole["findings"]]

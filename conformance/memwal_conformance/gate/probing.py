@@ -10,6 +10,7 @@ from http.client import HTTPConnection, HTTPException
 from urllib.parse import quote, urlsplit
 
 from memwal.errors import InvalidArgument, MemwalError
+from memwal.words import reason
 
 from .signing import Credentials, sign
 
@@ -47,7 +48,7 @@ def probe(
             if status not in (200, 204):
                 raise NotAtomic(f"the probe's object {key} could not be deleted: {status}")
     except (OSError, HTTPException) as error:
-        raise NotAtomic(f"the store at {endpoint} did not answer the probe: {error}") from error
+        raise NotAtomic(f"the store at {endpoint} did not answer the probe: {reason(error)}") from error
 
 
 def _twice(store: _Client, key: str) -> None:

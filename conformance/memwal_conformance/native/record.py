@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from memwal.words import counted
+from memwal.words import counted, reason
 
 from ..gate.log import LogEntry, text_of
 from ..protocol import Hello
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         summary = joined([json.loads((found / "summary.json").read_text("utf-8")) for found in given.reports])
     except (OSError, ValueError, KeyError) as error:
-        parser.error(f"no usable report: {error}")
+        parser.error(f"no usable report: {reason(error)}")
     given.folder.mkdir(parents=True, exist_ok=True)
     told = fingerprint(summary, given.setting)
     for name, content in (("summary.json", short(summary)), ("fingerprint.json", told)):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from memwal.errors import InvalidArgument
+from memwal.words import reason
 
 from ..adapters import versions
 from ..places import OBSERVED, SUITE
@@ -26,7 +27,7 @@ def newest() -> str:
     try:
         done = subprocess.run(asked, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InvalidArgument(f"pip cannot be asked for releases of {PACKAGE}: {error}") from error
+        raise InvalidArgument(f"pip cannot be asked for releases of {PACKAGE}: {reason(error)}") from error
     found = re.match(rf"{PACKAGE} \(([^)]+)\)", done.stdout)
     if found is None:
         raise InvalidArgument(f"pip knows no release of {PACKAGE}: {done.stderr.strip() or done.stdout.strip()}")

@@ -103,7 +103,7 @@ def coverage_of(id_: str) -> ClauseCoverage:
     from .evidence import cited
 
     known, wanted = {each.id: each for each in clauses()}, id_.upper()
-    check_name("clause", wanted, known)
+    check_name("clause", wanted, known, listed_by="memwal conformance clauses list")
     mine = Named(
         code=implemented(wanted),
         tests=marked(about=wanted),

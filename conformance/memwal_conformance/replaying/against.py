@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from memwal.cli import endings
 from memwal.errors import InvalidArgument
+from memwal.words import reason
 from memwal_sim.traces.trace import Trace
 from memwal_sim.traces.trace import load as load_trace
 
@@ -71,7 +73,8 @@ def replay(file: Path, adapter: str, *, revision: str | None = None, as_json: bo
         typer.echo(json.dumps({"file": file.name, "not_portable": str(error)}) if as_json else f"not portable: {error}")
         return OPEN
     except (InvalidArgument, BadCase, OSError, AdapterMissing) as error:
-        typer.echo(f"error: {error}", err=True)
+        _, sentence = endings.ending(error) or (USAGE, f"error: {reason(error)}")
+        typer.echo(sentence, err=True)
         return USAGE
     except (AdapterCrash, AdapterTimeout, ProtocolViolation, AdapterError) as error:
         typer.echo(f"error: the adapter breaks the protocol: {error}", err=True)

@@ -20,6 +20,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from memwal.words import reason
+
 from .. import protocol
 from ..protocol import Json
 from ..vectors import BadCase
@@ -107,7 +109,7 @@ def load(path: Path) -> Json:
     try:
         packed: Any = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise BadCase(f"{path}: {error}") from error
+        raise BadCase(f"{path}: {reason(error)}") from error
     if not isinstance(packed, dict) or packed.get("format") != FORMAT:
         raise BadCase(f"{path} is not a packed failure: its member format is not {FORMAT!r}")
     if missing := [member for member in _MEMBERS if member not in packed]:

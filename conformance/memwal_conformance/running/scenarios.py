@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memwal.words import reason
+
 from .. import cells, protocol
 from ..protocol import Hello, Json
 from ..vectors import BadCase
@@ -93,7 +95,7 @@ def load(file: Path) -> SuiteScenario:
     try:
         described = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise BadCase(f"{file}: {error}") from error
+        raise BadCase(f"{file}: {reason(error)}") from error
     return made(described, file)
 
 

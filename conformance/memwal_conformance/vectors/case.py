@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memwal.words import reason
+
 from memwal_conformance import protocol
 from memwal_conformance.protocol import Json
 
@@ -48,7 +50,7 @@ def load(file: Path) -> Vector:
         case = json.loads(file.read_text("utf-8"))
         expected = json.loads((folder / "expected.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise BadCase(f"{file}: {error}") from error
+        raise BadCase(f"{file}: {reason(error)}") from error
     wrong = protocol.problem("urn:memwal:case#/$defs/case", case)
     if wrong is not None:
         raise BadCase(f"{file}: {wrong}")

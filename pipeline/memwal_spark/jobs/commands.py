@@ -16,7 +16,7 @@ from memwal.cli import verify as verify_words
 from memwal.cli.terminal import Whole
 from memwal.errors import InvalidArgument, MemwalError, check_name
 from memwal.jobs.defaults import COMMIT_EVERY, COMPACT_OVER, RETAIN_MANIFESTS
-from memwal.words import counted
+from memwal.words import counted, reason
 from rich.console import Console
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ def _claims(reports: Sequence[Path]) -> dict[tuple[str, int], str]:
     try:
         return tracing.tasks_of([json.loads(file.read_text("utf-8")) for file in reports])
     except (OSError, ValueError, KeyError, TypeError) as wrong:
-        raise InvalidArgument(f"[MEMWAL_OPTION] --written must name a report of a write: {wrong}") from wrong
+        raise InvalidArgument(f"[MEMWAL_OPTION] --written must name a report of a write: {reason(wrong)}") from wrong
 
 
 def _attempted(job: Callable[[], T]) -> T:

@@ -22,6 +22,7 @@ from memwal.errors import (
     Unreachable,
 )
 from memwal.ids import UINT64_MAX
+from memwal.words import reason
 
 DONE, NOT_WELL, USAGE = 0, 1, 2
 """Exit codes. 1: looked at and not well, or begun and not finished. 2: the call is wrong, and nothing was done."""
@@ -64,8 +65,8 @@ def ending(error: BaseException, table: str = "") -> tuple[int, str] | None:
         return _of_ours(error, table)
     if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):  # whose reader wants no more
         named = " and ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
-        reason = (error.strerror or str(error)).lower()
-        return USAGE, f"error: {named}: {reason}" if named else f"error: {reason}"
+        why = reason(error).lower()
+        return USAGE, f"error: {named}: {why}" if named else f"error: {why}"
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
         extra = EXTRAS[error.name]
         return USAGE, f"error: this command needs {error.name}: install it with `pip install 'memwal[{extra}]'`"

@@ -11,6 +11,7 @@ import typer
 from memwal.cli import endings
 from memwal.cli.terminal import tell
 from memwal.errors import MemwalError
+from memwal.words import reason
 from rich.console import Console
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def mistakes_are_usage() -> Iterator[None]:
         yield
     except (MemwalError, OSError) as error:
         # A file that was named and is no whole trace is a mistake of the call, as an unknown name.
-        _, sentence = endings.ending(error) or (USAGE, f"error: {error}")
+        _, sentence = endings.ending(error) or (USAGE, f"error: {reason(error)}")
         tell(sentence)
         raise typer.Exit(USAGE) from error
 

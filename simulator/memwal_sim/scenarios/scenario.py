@@ -108,5 +108,5 @@ def text(name: str) -> str:
 
 def find(name: str) -> Scenario:
     """The scenario ``name``; raises `InvalidArgument` with the names that there are."""
-    check_name("scenario", name, sorted(known()))
+    check_name("scenario", name, sorted(known()), listed_by="memwal explore scenarios")
     return known()[name]
