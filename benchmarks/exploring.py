@@ -19,6 +19,7 @@ import json
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ HONEST = {f"the reference, {revision}": revision for revision in "ABR"}
 CONTINUE = 75
 
 
+@cache
 def shown_from_outside() -> dict[str, str]:
     """Bugs that a case of the suite notices, each with the revision under which it is explored.
 

@@ -57,9 +57,10 @@ def check_name(kind: str, name: str, known: Iterable[str], *, clause: str = "", 
         near = get_close_matches(name.lower(), {each.lower(): each for each in names}, 1)
         meant = "".join(f". Did you mean {each!r}?" for each in names if near and each.lower() == near[0])
         few = f"choose one of {', '.join(names)}" if names else "there are none"
-        many = f"there are {len(names)} others" + (f", which `{listed_by}` lists" if listed_by else "")
-        choice = few if len(names) <= _LISTED_MOST else many
-        raise InvalidArgument(f"there is no {kind} {name!r}; {choice}{meant}", clause=clause)
+        listed = len(names) <= _LISTED_MOST
+        choice = few if listed else f"there are {len(names)} others"
+        where = "" if listed or not listed_by else f"{' ' if meant else '. '}`{listed_by}` lists them"
+        raise InvalidArgument(f"there is no {kind} {name!r}; {choice}{meant}{where}", clause=clause)
 
 
 _LISTED_MOST = 24

@@ -214,8 +214,9 @@ def _by_rarity(seen: list[Row], values: Counter[str]) -> Iterator[LifeQuestion]:
     """
     here = Counter(row["v"] for row in seen)
     common = max(here, key=here.__getitem__, default="")
-    *_, rare = "", *(row["v"] for row in seen if values[row["v"]] < here[common])
-    if rare:
+    rarer = [row["v"] for row in seen if values[row["v"]] < here[common]]
+    if rarer:
+        rare = rarer[-1]
         yield LifeQuestion(
             words="a text search for two words, the rarer first,",
             message="reader.search",

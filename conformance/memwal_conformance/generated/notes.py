@@ -80,7 +80,7 @@ def _evidence(note: Ambiguity, code: Evidence, tests: Evidence, shown: Sequence[
             f"yes{', switch ' + ', '.join(names) if names else ''}; in {markdown.code(code.get(note.id, ()), ', ')}."
         )
     proofs = tests.get(note.id, ())
-    about = [f"[{place}]({link(place)})" if link(place) else place for place in sections(note)]
+    about = [f"[{place}]({found})" if (found := link(place)) else place for place in sections(note)]
     lines = [f"- **Kind:** {note.kind}; about {_listed(about)}.", f"- **Proposed wording:** {note.wording}"]
     lines += [f"- **Decided in code:** {where}", f"- **Tests:** {markdown.code(proofs, ', ') or 'none yet'}."]
     lines.append(f"- **Hazard shown by:** {'; '.join(shown) or 'nothing yet'}.")

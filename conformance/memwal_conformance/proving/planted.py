@@ -140,7 +140,7 @@ def choose(names: Sequence[str], known: dict[str, Planted], kinds: Sequence[str]
         check_name("kind of planted thing", kind, KINDS)
     offered = {name: each for name, each in known.items() if not kinds or each.kind in kinds}
     for name in names:
-        check_name(" or ".join(kinds) or "planted thing", name, offered)
+        check_name(" or ".join(kinds) or "planted thing", name, offered, listed_by="memwal conformance planted list")
     return [each for name, each in offered.items() if not names or name in names]
 
 

@@ -144,7 +144,7 @@ class ScenarioRun:
         if word == "arm":
             self.testbed.gate.arm(self.testbed.rules[label])
         elif word == "release":
-            self.testbed.gate.release(self.testbed.rules[label])
+            self.testbed.release(label)
         elif not self.testbed.reached(labels, REACHED_S, background="background" in step):
             self.log.append("  it did not act")
             if not self.testbed.optional.issuperset(labels):

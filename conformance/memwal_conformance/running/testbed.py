@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,10 @@ FOLDER = "t"
 """The table's folder in the bucket."""
 VECTOR = "vector"
 """The actor that answers a vector."""
+QUIET_S = 0.5
+"""Without a request and an answer for so long, messages that are under way wait for each other."""
+BESIDE_S = 10.0
+"""Longest that something is held for what was sent beside it."""
 LIMITS = GateLimits(life_s=600, log_entries=20_000)
 """Of the gate. A scenario makes a few hundred requests; an adapter that goes round in circles is stopped here."""
 
@@ -86,16 +91,30 @@ class Testbed:
         for _, call in self.under_way:
             call.when_over(self._news)
         while not any(map(self.acted, labels)):
-            if not background and all(map(self._is_done, labels)):
+            if not background and all(self._is_done(self.rules[label].at.actor) for label in labels):
                 return any(map(self.acted, labels))
             if not self._news.wait(limit_s):
                 return False
             self._news.clear()
         return True
 
-    def _is_done(self, label: str) -> bool:
-        """Whether the actor of a rule makes no request any more: each call that is not over waits at a rule."""
-        about = self.rules[label].at.actor
+    def release(self, label: str) -> None:
+        """Let go what a rule holds, once everything that was sent beside it is over or waits, too.
+
+        What waits for it without a request of its own is known by that nothing happens for `QUIET_S`; where requests
+        never end, it is let go after `BESIDE_S`.
+        """
+        ends = time.monotonic() + BESIDE_S
+        for _, call in self.under_way:
+            call.when_over(self._news)
+        while not self._is_done(ANY) and time.monotonic() < ends:
+            if not self._news.wait(QUIET_S):
+                break
+            self._news.clear()
+        self.gate.release(self.rules[label])
+
+    def _is_done(self, about: str) -> bool:
+        """Whether an actor makes no request any more: each call that is not over waits at a rule."""
         held = Counter(request.actor for rule in self.rules.values() for request in self.gate.held(rule))
         calls = Counter(name for name, call in self.under_way if about in (ANY, name) and not call.over)
         return calls <= held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,20 @@ def test_a_planted_bug_is_caught_for_its_clause(bug: str, cases: CaseRunner) -> 
         result = replace(cases, settings=SETTINGS.get(bug, {})).run(scenarios.load(GATE / f"{name}.json"))
     assert result.verdict is Verdict.FAIL, result.text
     assert clause in broken(result), result.text
+
+
+def test_a_message_that_begins_late_is_still_beside_what_is_held(
+    cases: CaseRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = PendingCall._run
+
+    def late(self: PendingCall) -> None:
+        if self.message.startswith("reader."):
+            time.sleep(0.1)
+        run(self)
+
+    monkeypatch.setattr(PendingCall, "_run", late)
+    test_a_planted_bug_is_caught_for_its_clause("released_before_the_commit", cases)
 
 
 @pytest.mark.parametrize("bug", SETTINGS)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from ..errors import NoRoom
+from ..words import reason
 
 Piece = tuple[int, bytes | memoryview]
 """Position and bytes."""
@@ -38,7 +39,7 @@ class Scratch:
                     _write(self._descriptor, held)
                     return
             except OSError as error:
-                refused = error.strerror or str(error)
+                refused = reason(error)
                 self.close()
         raise NoRoom(path, f"cannot be decoded in memory nor in {tempfile.gettempdir()}: {refused}")
 
@@ -61,7 +62,7 @@ class Scratch:
         try:
             _write(self._descriptor, parts)
         except OSError as error:
-            raise NoRoom(self._path, f"cannot be decoded: {error.strerror or error}") from error
+            raise NoRoom(self._path, f"cannot be decoded: {reason(error)}") from error
 
     def close(self) -> None:
         """Drop the file."""

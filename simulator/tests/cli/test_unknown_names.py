@@ -146,8 +146,12 @@ def test_the_nearest_name_is_told_whatever_its_letters_and_none_where_none_is_ne
         InvalidArgument, match=r"^there is no bug 'n5000'; there are 200 others\. Did you mean 'n50'\?$"
     ):
         check_name("bug", "n5000", [f"n{number}" for number in range(200)])
-    with pytest.raises(InvalidArgument, match=r"; there are 200 others, which `memwal bugs` lists$"):
-        check_name("bug", "?", [f"n{number}" for number in range(200)], listed_by="memwal bugs")
+    for name, said in [
+        ("?", r"; there are 200 others\. `memwal bugs` lists them$"),
+        ("n5000", r"\. Did you mean 'n50'\? `memwal bugs` lists them$"),
+    ]:
+        with pytest.raises(InvalidArgument, match=said):
+            check_name("bug", name, [f"n{number}" for number in range(200)], listed_by="memwal bugs")
     check_name("bug", "late", ["late"])
 
 
