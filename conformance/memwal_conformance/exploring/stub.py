@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlparse
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 _Answer = tuple[int, bytes, dict[str, str]]
 BUCKET = "memwal"
@@ -31,9 +32,11 @@ class StubStore:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def options(self, actor: str) -> dict[str, str]:
-        """Storage options of the package; the key is the actor's name."""
+        """Storage options of the package, and the environment that some calls read instead; the key is the actor."""
         key = {"aws_access_key_id": actor, "aws_secret_access_key": "secret", "aws_region": "us-east-1"}
         place = {"aws_endpoint": f"http://127.0.0.1:{self.server.server_address[1]}", "allow_http": "true"}
+        os.environ.update({name.upper(): value for name, value in (key | place).items() if name.startswith("aws_")})
+        os.environ["AWS_ALLOW_HTTP"] = "true"
         return {**key, **place, **self.storage}
 
     def rule(self, actor: str, operation: str, key: str) -> dict[str, Any] | None:
@@ -113,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
             return "LIST" if "list-type" in query else "GET"
         if self.command == "PUT" and self.headers.get("If-None-Match") == "*":
             return "CREATE"
-        return self.command
+        return "DELETE_MANY" if self.command == "POST" and "delete" in query else self.command
 
     def send(self, reply: _Answer, *, half: bool) -> None:
         status, body, headers = reply
@@ -136,6 +139,15 @@ class _Handler(BaseHTTPRequestHandler):
             if objects.pop(key, None) is not None:
                 self.store.states.append(dict(objects))
             return self.answer(204)
+        if operation == "DELETE_MANY":
+            names = re.findall("<Key>(.*?)</Key>", body.decode())
+            before = len(objects)
+            for name in names:
+                objects.pop(unescape(name), None)
+            if len(objects) < before:
+                self.store.states.append(dict(objects))
+            gone = "".join(f"<Deleted><Key>{name}</Key></Deleted>" for name in names)
+            return self.answer(200, f'<?xml version="1.0"?><DeleteResult>{gone}</DeleteResult>'.encode())
         if operation == "CREATE" and key in objects:
             return self.refuse(412)
         objects[key] = body
@@ -168,4 +180,4 @@ class _Handler(BaseHTTPRequestHandler):
         head = f"<Prefix>{escape(prefix)}</Prefix><KeyCount>{len(names)}</KeyCount><IsTruncated>false</IsTruncated>"
         return f'<?xml version="1.0"?><ListBucketResult>{head}{files}{below}</ListBucketResult>'.encode()
 
-    do_GET = do_HEAD = do_PUT = do_DELETE = serve
+    do_GET = do_HEAD = do_PUT = do_DELETE = do_POST = serve

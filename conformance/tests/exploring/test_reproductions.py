@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import socket
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,64 @@ def test_a_reply_of_the_small_store_does_not_wait_for_a_confirmation(monkeypatch
     assert [bool(each) for each in options] == [True]
 
 
+def test_the_small_store_deletes_many_and_names_what_is_gone() -> None:
+    store = stub.StubStore({"t/a&b": b"1", "t/c": b"2"}, [], {})
+    host, port = store.server.server_address[:2]
+    body = b"<Delete><Object><Key>t/a&amp;b</Key></Object></Delete>"
+    for _ in range(2):  # what is not there any more changes nothing
+        with urllib.request.urlopen(f"http://{host}:{port}/memwal?delete", body, timeout=20) as reply:
+            assert b"<Deleted><Key>t/a&amp;b</Key></Deleted>" in reply.read()
+    store.server.shutdown()
+    store.server.server_close()
+    assert [list(state) for state in store.states] == [["t/a&b", "t/c"], ["t/c"]]
+    assert [line.split()[:2] for line in store.log] == [["DELETE_MANY", "200"]] * 2
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The file of a finding as a module, about a writer that puts once."""
+    made = pytest.importorskip("memwal_conformance.exploring.alone")
+    about = {"sentence": "", "oracle": "structure", "where": "flushed", "crash": -1, "plan": {}, "storage": {}}
+    monkeypatch.setattr(made, "FINDING", about | {"life": {"steps": "w open, w put"}})
+    for name in ("ENDPOINT", "REGION", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "ALLOW_HTTP"):
+        monkeypatch.setenv(f"AWS_{name}", "")  # what the file sets is as it was at the end
+    return made
+
+
+def test_what_takes_the_store_from_the_environment_is_the_actor_too(alone: Any) -> None:
+    store = alone.store_of({})
+    for actor in ("one", "two"):
+        assert store.options(actor)["aws_access_key_id"] == os.environ["AWS_ACCESS_KEY_ID"] == actor
+    assert os.environ["AWS_ENDPOINT"] == store.options("one")["aws_endpoint"]
+    store.server.shutdown()
+    store.server.server_close()
+
+
+@pytest.mark.parametrize("where", ["flushed", "stored"])
+def test_a_row_that_a_recovery_writes_again_is_what_a_finding_of_then_is_about(
+    alone: Any, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def written_again(store: stub.StubStore) -> list[tuple[int, str]]:
+        entries = sorted(name for name in store.objects if "/wal/" in name)
+        rows = max(entries, key=lambda name: len(store.objects[name]))
+        store.objects[f"{rows.rpartition('/')[0]}/{f'{9:064b}'[::-1]}.arrow"] = store.objects[rows]
+        return [(0, "w1"), (100, "w1"), (101, "w1"), (100_000, "base"), (100_001, "base")]
+
+    monkeypatch.setitem(alone.FINDING, "where", where)
+    monkeypatch.setattr(alone, "seen_after", written_again)
+    monkeypatch.setattr(alone, "TRIES", 1)
+    assert alone.shows(1)[0][0] == "structure, after recovery and flush"
+    assert alone.main() == (1 if where == "flushed" else 3)
+
+
+def test_a_base_table_that_misses_a_file_cannot_be_read(alone: Any) -> None:
+    store = alone.store_of({})
+    alone.PackageLife(store).create()
+    assert alone.unreadable(store.objects) == []
+    (told,) = alone.unreadable({name: data for name, data in store.objects.items() if "/data/" not in name})
+    assert told.startswith("the base table cannot be read: ")
+
+
 EVERYTHING = (
     "w put, w again, w replace, w twice, w flush, w delete, w scan, w fill, p base, p update, p remove, w index, "
     "w close, w merge, w compact, w scan, w ask"
@@ -114,15 +174,12 @@ EVERYTHING = (
 
 @pytest.mark.parametrize("indexed", [False, True])
 def test_the_package_lives_through_every_operation_of_lives(
-    indexed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    alone: Any, indexed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alone = pytest.importorskip("memwal_conformance.exploring.alone")
     about = {"sentence": "", "oracle": "rows", "crash": -1, "plan": {}, "storage": {}}
     life = {"steps": EVERYTHING, "memtable_rows": 8, "indexed": indexed}
     monkeypatch.setattr(alone, "FINDING", about | {"life": life})
     monkeypatch.setattr(alone, "FIRST", range(100_000, 100_008 if indexed else 100_002))
-    for name in ("ENDPOINT", "REGION", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "ALLOW_HTTP"):
-        monkeypatch.setenv(f"AWS_{name}", "")  # what the file sets is as it was at the end
     alone.shows(1)
     said = capsys.readouterr().out.splitlines()
     steps = EVERYTHING.split(", ")
