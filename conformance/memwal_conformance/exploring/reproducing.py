@@ -119,11 +119,10 @@ class Reproductions:
         """Write ``findings.json`` and the logs, and the files that are not there. What is left of others goes."""
         self.notebook.save(self.folder, covered)
         showing.write_logs(self.notebook.findings, self.folder)
-        for found in self.notebook.findings:
-            ran = found.alone
-            self.shown(found, 0.0)
-            if ran.startswith((SHOWS, SHOWS_NOT)):
-                found.alone = ran
+        for found in self.notebook.findings if self.notebook.implementation == PACKAGE else ():
+            said = self._written(found)
+            if not found.alone.startswith((SHOWS, SHOWS_NOT)):
+                found.alone = said
         numbers = {f"{found.number:02}" for found in self.notebook.findings}
         for file in self.folder.glob("[0-9][0-9].*"):
             if file.stem not in numbers:
