@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import struct
 import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -108,7 +110,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send(self.refuse(status) if do == "apply_then_fail" else reply, half=do == "half")
 
     def reset(self) -> None:
+        """End the connection so that the client sees a reset, after which clients do other things than after an end."""
         self.close_connection = True
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.rfile.close()
         self.connection.close()
 
     def operation(self, query: dict[str, str]) -> str:
@@ -127,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body[: len(body) // 2] if half else body)
         if half:
-            self.reset()
+            self.close_connection = True
 
     def carry_out(self, operation: str, key: str, query: dict[str, str], body: bytes) -> _Answer:
         objects = self.store.objects

@@ -121,6 +121,21 @@ def test_the_small_store_deletes_many_and_names_what_is_gone() -> None:
     assert [line.split()[:2] for line in store.log] == [["DELETE_MANY", "200"]] * 2
 
 
+@pytest.mark.parametrize(("do", "seen"), [("lose", None), ("apply_then_lose", None), ("half", b"HTTP/1.1 200")])
+def test_the_small_store_resets_a_connection_as_the_gate_does(do: str, seen: bytes | None) -> None:
+    store = stub.StubStore({"t/a": b"12"}, [{"at": {"name": "t/a"}, "do": do}], {})
+    host, port = store.server.server_address[:2]
+    with socket.create_connection((str(host), port), timeout=20) as client:
+        client.sendall(b"GET /memwal/t/a HTTP/1.1\r\nHost: x\r\n\r\n")
+        try:
+            whole = b"".join(iter(lambda: client.recv(4096), b""))
+        except ConnectionResetError:
+            whole = None
+    store.server.shutdown()
+    store.server.server_close()
+    assert (whole if whole is None else (whole[:12], whole[-1:])) == (None if seen is None else (seen, b"1"))
+
+
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The file of a finding as a module, about a writer that puts once."""
