@@ -4,14 +4,17 @@ Run it with an interpreter that has ``pylance``. It serves a small S3 store on l
 writers of the package live through a few calls on it, and reads what is left with a new writer. It tries a few times,
 since timing differs, and for a minute at most. It sees whether the new writer cannot recover, acknowledged rows are
 gone, rows are there twice, a search or a lookup does not find what a scan finds, the base table cannot be read, a
-generation is listed twice, its rows would be replayed from the WAL, a row of one write is in two WAL entries, or a
-manifest repeats the one before. Exit status: 1 if it sees what the finding is about, 3 if it sees something else only,
-0 if nothing is wrong.
+generation is listed twice, its rows would be replayed from the WAL, a row of one write is in two WAL entries, a
+manifest repeats the one before, or a call ends in the finding's error, or never. Exit status: 1 if it sees what the
+finding is about, 3 if it sees something else only, 0 if nothing is wrong.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -29,7 +32,7 @@ FINDING: dict[str, Any] = {}
 SAME = {"structure": ("structure", "machine"), "machine": ("structure", "machine")}
 """What is seen in stored files, where the finding was seen in them in one way or the other."""
 AGAIN = "structure, after recovery and flush"
-TRIES, SECONDS = 20, 60
+TRIES, SECONDS, HUNG_S = 20, 60, 20.0
 TABLE = f"s3://{BUCKET}/t"
 REGION = "0a0b0c0d-0000-4000-8000-000000000001"
 SETTINGS = {"durable_write": True, "max_wal_flush_interval_ms": 1, "manifest_scan_batch_size": 1}
@@ -45,6 +48,12 @@ WRITES = ("put", "again", "replace", "twice", "group", "delete", "fill")
 def store_of(objects: dict[str, bytes], rules: list[dict[str, Any]] | None = None) -> StubStore:
     """A store that holds these objects."""
     return StubStore(objects, rules or [], FINDING.get("storage", {}))
+
+
+def hung(words: str) -> None:
+    """End, in the thread of a timer: a call does not end, whose fault is over."""
+    print(f"\n{words} has not ended after {HUNG_S:.0f} s", flush=True)
+    os._exit(1)
 
 
 class PackageLife:
@@ -103,13 +112,20 @@ class PackageLife:
             self.told(number, actor, verb)
 
     def told(self, number: int, actor: str, verb: str) -> None:
+        watch = threading.Timer(HUNG_S, hung, (f"{actor} {verb}",))
+        if FINDING["oracle"] == "hang":
+            watch.start()
         try:
             self.do(number, actor, verb)
             print(f"{actor} {verb}: done")
         except Exception as error:  # noqa: BLE001 - whatever the package raises
-            print(f"{actor} {verb}: {type(error).__name__}: {str(error).splitlines()[0][:150]}")
+            print(ended := f"{actor} {verb}: {type(error).__name__}: {str(error).splitlines()[0][:150]}")
+            if "like" in FINDING and re.search(FINDING["like"], str(error), re.IGNORECASE):
+                self.wrong.append(("error", ended))
             if verb != "close" and actor in self.writers:
                 self.told(number, actor, "close")
+        finally:
+            watch.cancel()
 
     def do(self, number: int, actor: str, verb: str) -> None:
         if verb in ("open", "flush", "close"):

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..adapters import versions
 from ..adapters.harness import NOWHERE
+from ..adapters.native_errors import KINDS
 from . import showing
 from .findings import NO_FILE, ForeignFinding, Notebook, matters
 from .judging import OTHER_ROWS
@@ -53,6 +54,8 @@ def text_of(found: ForeignFinding, settings: Mapping[str, str]) -> str | None:
         "crash": found.crash,
         "storage": storage,
     }
+    if found.oracle == "error":
+        about["like"] = next(pattern for pattern, kind in KINDS if found.words.endswith(f": {kind}"))
     if found.other_limits:
         about["recovery_rows"] = OTHER_ROWS
     whole = _OWN.sub(lambda line: _OWN.sub("", _part(line[1])), _source("alone.py"))
@@ -68,8 +71,6 @@ def _source(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text("utf-8")
 
 
-LOOKED_FOR = ("rows", "answer", "structure", "recovery", "machine", "crash")
-"""Oracles whose symptoms such a file may see: in rows, answers, stored files, and what a new writer recovers."""
 NOT_YET = "not run yet"
 """Beginning of what is said of a file that the time was not enough for."""
 _LEAST_S = 5.0
@@ -105,8 +106,6 @@ class Reproductions:
         if text is None:
             return NO_FILE
         self._file(found).write_text(text, encoding="utf-8")
-        if found.oracle not in LOOKED_FOR:
-            return judged(found, 0, "")
         (matter,) = (each for each in matters(self.notebook.findings) if found in each)
         if other := next((each for each in matter if each.alone.startswith(SHOWS)), None):
             return f"not run: finding {other.number} is most likely the same matter, and its file shows it"
@@ -178,6 +177,4 @@ def judged(found: ForeignFinding, status: int, errors: str) -> str:
         return f"{SHOWS} it"
     if status == OTHER:
         return f"{SHOWS_NOT} it, but something else that is wrong"
-    if found.oracle not in LOOKED_FOR:
-        return f"{SHOWS_NOT} it: it looks for rows, answers and stored files, and this was seen by {found.oracle}"
     return f"{SHOWS_NOT} it: it tried a few times, and timing differs from that of the gate"

@@ -367,12 +367,6 @@ def test_a_finding_without_an_order_becomes_one_file_that_needs_none_of_our_code
         ("rows", 1, "", "shows it"),
         ("rows", 0, "", "does not show it: it tried a few times, and timing differs from that of the gate"),
         ("machine", 0, "", "does not show it: it tried a few times, and timing differs from that of the gate"),
-        (
-            "hang",
-            0,
-            "",
-            "does not show it: it looks for rows, answers and stored files, and this was seen by hang",
-        ),
         ("rows", 3, "", "does not show it, but something else that is wrong"),
         ("crash", -6, "", "shows it: the process ends by signal 6"),
         ("rows", 1, "Traceback\nKeyError: 'x'\n", "does not show it: it ended with KeyError: 'x'"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import os
 import socket
+import threading
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -57,12 +59,9 @@ def test_a_file_runs_when_its_finding_comes_and_one_of_the_same_matter_does_not(
 
 def test_a_file_that_there_is_no_time_for_is_written_and_the_finding_says_so(files: Reproductions) -> None:
     late, order = finding(1, "a row", sentence="1"), finding(2, "a key")
-    hung = finding(3, "it hangs", oracle="hang", sentence="1")
-    files.notebook.findings += [late, order, hung]
+    files.notebook.findings += [late, order]
     files.shown(late, 1.0)
     assert late.alone.startswith(NOT_YET)
-    files.shown(hung, 60.0)
-    assert hung.alone.endswith("this was seen by hang")
     (files.folder / "09.py").touch()  # of an exploration before
     files.keep({})
     assert [each.alone[: len(NOT_YET)] for each in findings.load(files.folder)["findings"][:2]] == [NOT_YET, NOT_YET]
@@ -171,6 +170,44 @@ def test_a_row_that_a_recovery_writes_again_is_what_a_finding_of_then_is_about(
     monkeypatch.setattr(alone, "TRIES", 1)
     assert alone.shows(1)[0][0] == "structure, after recovery and flush"
     assert alone.main() == (1 if where == "flushed" else 3)
+
+
+@pytest.mark.parametrize(("kind", "sees"), [("already_exists", ["error"]), ("corrupt", [])])
+def test_an_error_is_what_a_finding_is_about_if_it_is_of_that_kind(
+    alone: Any, kind: str, sees: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def do(life: Any, number: int, actor: str, verb: str) -> None:
+        raise OSError("Dataset already exists: t/gen_1")
+
+    found = finding(1, f"flush ends in an error that is not due there: {kind}", oracle="error")
+    (about,) = [
+        part for part in ast.parse(reproducing.text_of(found, {}) or "").body if "FINDING" in ast.unparse(part)
+    ][:1]
+    assert isinstance(about, ast.AnnAssign)
+    monkeypatch.setattr(alone, "FINDING", ast.literal_eval(ast.unparse(about.value)))
+    monkeypatch.setattr(alone.PackageLife, "do", do)
+    life = alone.PackageLife(None)
+    life.told(0, "w", "flush")
+    assert [kind for kind, _ in life.wrong] == sees
+
+
+@pytest.mark.parametrize(("oracle", "ends"), [("hang", [1]), ("rows", [])])
+def test_a_call_that_does_not_end_is_what_a_finding_of_a_hang_is_about(
+    alone: Any, oracle: str, ends: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    over, left = threading.Event(), list[int]()
+
+    def left_with(status: int) -> None:
+        left.append(status)
+        over.set()
+
+    monkeypatch.setitem(alone.FINDING, "oracle", oracle)
+    monkeypatch.setattr(alone, "HUNG_S", 0.0)
+    monkeypatch.setattr(alone.os, "_exit", left_with)
+    monkeypatch.setattr(alone.PackageLife, "do", lambda *_: over.wait(20 if ends else 0))
+    alone.PackageLife(None).told(0, "w", "put")
+    assert left == ends
+    assert capsys.readouterr().out.count("w put has not ended after") == len(ends)
 
 
 def test_a_base_table_that_misses_a_file_cannot_be_read(alone: Any) -> None:
