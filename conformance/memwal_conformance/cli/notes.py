@@ -125,7 +125,7 @@ def readings(as_json: Json = False) -> None:
         )
         for each in told
     )
-    say(f"{counted(len(told), 'reading')}; `memwal explore SCENARIO --reading NAME=false` explores with one changed")
+    say(f"{counted(len(told), 'reading')}; `memwal explore SCENARIO --reading NAME=false` changes one")
 
 
 def as_dict(note: Ambiguity) -> dict[str, Any]:
