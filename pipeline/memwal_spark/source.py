@@ -87,6 +87,8 @@ class AnotherClaim(Outcome):
     ``others``: of each such region its id, the epoch of the task, and the epoch of the region now.
     """
 
+    SENTENCE = "{reason}"
+
     def __init__(self, others: Sequence[tuple[str, int, int]]) -> None:
         named = (f"region {region}: written under epoch {ours}, now it is {now}" for region, ours, now in others)
         todo = "run the job again: rows that are stored already are left out"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from typing import ClassVar
 
 from .ids import Epoch, Generation, RegionId, TableVersion
 
@@ -17,6 +18,9 @@ class MemwalError(Exception):
 
     Copies, and errors that come from another process, have the type, the text and the fields of the original.
     """
+
+    table: str = ""
+    """Where the table is: of an `Outcome` or `ArtifactError`, once it leaves a call that knows the table."""
 
     def __reduce__(self) -> tuple[Callable[..., BaseException], tuple[object, ...], dict[str, object]]:
         return _again, (type(self), self.args), self.__dict__
@@ -67,21 +71,28 @@ _LISTED_MOST = 24
 """Names that a message has at most."""
 
 
+def _within(table: str, text: str) -> str:
+    """``text``, with the table named in front unless it is in there."""
+    return f"{table}: {text}" if table not in text else text
+
+
 class Outcome(MemwalError):
-    """An expected result of a protocol step. Carries fields; the text is derived from them."""
+    """An expected result of a protocol step. Carries fields; each kind has one sentence, which they complete."""
+
+    SENTENCE: ClassVar[str] = ""
 
     def __init__(self, **fields: object) -> None:
         self.fields = fields
-        super().__init__(", ".join(f"{k}={v}" for k, v in fields.items()))
+        super().__init__(self.SENTENCE.format_map(fields))
 
     def __str__(self) -> str:
-        words = "".join(f" {c.lower()}" if c.isupper() else c for c in type(self).__name__).strip()
-        detail = super().__str__()
-        return f"{words}: {detail}" if detail else words
+        return _within(self.table, super().__str__())
 
 
 class NotFound(Outcome):
     """There is no object of that name. ``said``: the sentence for a person who named a table, where that is known."""
+
+    SENTENCE = "{path} was not found"
 
     def __init__(self, path: str, said: str = "") -> None:
         super().__init__(path=path)
@@ -97,6 +108,8 @@ class AlreadyExists(Outcome):
     ``said``: as of `NotFound`.
     """
 
+    SENTENCE = "{path} is there already"
+
     def __init__(self, path: str, said: str = "") -> None:
         super().__init__(path=path)
         self.path, self.said = path, said
@@ -107,6 +120,8 @@ class AlreadyExists(Outcome):
 
 class OutcomeUnknown(Outcome):
     """The store did not answer: the request may have been applied, now or later, or not at all."""
+
+    SENTENCE = "it is not known whether {path} was changed: {reason}"
 
     def __init__(self, path: str, reason: str = "no answer") -> None:
         super().__init__(path=path, reason=reason)
@@ -119,6 +134,8 @@ class Unreachable(OutcomeUnknown):
     ``lasting``: nothing was answered for as long as the caller allows, so that no retry is due.
     """
 
+    SENTENCE = "the store cannot be reached for {path}: {reason}"
+
     def __init__(self, path: str, reason: str = "no answer", *, lasting: bool = False) -> None:
         super().__init__(path, reason)
         self.lasting = lasting
@@ -127,6 +144,8 @@ class Unreachable(OutcomeUnknown):
 class Throttled(Outcome):
     """The store refused the request for now; it was not applied."""
 
+    SENTENCE = "the store was too busy for {path} and changed nothing: try again later"
+
     def __init__(self, path: str) -> None:
         super().__init__(path=path)
         self.path = path
@@ -134,6 +153,8 @@ class Throttled(Outcome):
 
 class StorageError(Outcome):
     """The store refused the request for good: permission, full disk, unsupported operation; it was not applied."""
+
+    SENTENCE = "{path}: {reason}"
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path=path, reason=reason)
@@ -147,6 +168,11 @@ class NoRoom(StorageError):
 class Fenced(Outcome):
     """A higher epoch owns the region; the writer must stop."""
 
+    SENTENCE = (
+        "region {region} was claimed by another writer: its epoch is {epoch_stored}, and this one has {epoch_local}; "
+        "open a new writer to continue"
+    )
+
     def __init__(self, region: RegionId, local: Epoch, stored: Epoch) -> None:
         super().__init__(region=region, epoch_local=local, epoch_stored=stored)
         self.region, self.local, self.stored = region, local, stored
@@ -154,6 +180,8 @@ class Fenced(Outcome):
 
 class WriterStopped(Outcome):
     """The writer stopped after an earlier failure; reopen the region to continue (AMB-21)."""
+
+    SENTENCE = "the writer of region {region} has stopped: {cause}; open a new one to continue"
 
     def __init__(self, region: RegionId, cause: str) -> None:
         super().__init__(region=region, cause=cause)
@@ -166,6 +194,8 @@ class CloseFailed(Outcome):
     ``failures``: all of them, the first one first.
     """
 
+    SENTENCE = "several things failed until the writer of region {region} was closed: {failures}"
+
     def __init__(self, region: RegionId, failures: Sequence[BaseException]) -> None:
         named = "; ".join(f"{type(failure).__name__}: {failure}" for failure in failures)
         super().__init__(region=region, failures=named)
@@ -175,13 +205,24 @@ class CloseFailed(Outcome):
 class Conflict(Outcome):
     """A table commit lost against another one. ``retryable``: re-execute the operation on the newest version."""
 
+    SENTENCE = "this {ours} was not committed, since version {version} came first: {reason}; {remedy}"
+
     def __init__(self, version: TableVersion, ours: str, theirs: str, *, retryable: bool, reason: str = "") -> None:
-        super().__init__(version=version, ours=ours, theirs=theirs, retryable=retryable, reason=reason)
+        super().__init__(
+            version=version,
+            ours=ours,
+            theirs=theirs,
+            retryable=retryable,
+            reason=reason or f"{theirs or 'it'} and {ours} exclude each other",
+            remedy="try again on the newest version" if retryable else "trying again does not help",
+        )
         self.version, self.ours, self.theirs, self.retryable = version, ours, theirs, retryable
 
 
 class AlreadyMerged(Outcome):
     """Merge progress of the newest table version is at or above the generation (MERGE-011)."""
+
+    SENTENCE = "generation {generation} of region {region} is merged already: its merge progress is {progress}"
 
     def __init__(self, region: RegionId, generation: Generation, progress: Generation) -> None:
         super().__init__(region=region, generation=generation, progress=progress)
@@ -194,6 +235,8 @@ class Unmergeable(Outcome):
     Merging can be tried again when the table was changed so that it fits. ``path``: the generation; ``clause``: the
     requirement or ambiguity that forbids it.
     """
+
+    SENTENCE = "generation {path} does not fit the table, and nothing was merged: {reason}"
 
     def __init__(self, path: str, reason: str, clause: str) -> None:
         super().__init__(path=path, reason=f"{reason} [{clause}]")
@@ -210,6 +253,9 @@ class ArtifactError(MemwalError):
         where = path if offset is None else f"{path} at byte {offset}"
         super().__init__(f"{where}: {reason} [{clause}]")
         self.clause, self.path, self.offset, self.reason = clause, path, offset, reason
+
+    def __str__(self) -> str:
+        return _within(self.table, super().__str__())
 
 
 class EngineBug(AssertionError):

@@ -6,15 +6,19 @@ import copy
 import inspect
 import multiprocessing
 import pickle
+import re
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
+from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any, get_type_hints
 
 import memwal
+import pyarrow as pa
 import pytest
-from memwal.errors import ArtifactError, Conflict, EngineBug, MemwalError
+from memwal.errors import ArtifactError, Conflict, EngineBug, Fenced, MemwalError, NotFound, Outcome
 from memwal.ids import TableVersion
 
 VALUES: dict[str, object] = {
@@ -39,6 +43,10 @@ def every_error() -> list[type[BaseException]]:
             import_module(module.name)
     own = {kind for kind in {*subclasses(MemwalError), EngineBug} if kind.__module__.startswith("memwal.")}
     return sorted(own, key=lambda kind: kind.__qualname__)
+
+
+def subclasses_of_outcome() -> list[type[BaseException]]:
+    return [kind for kind in every_error() if issubclass(kind, Outcome) and kind is not Outcome]
 
 
 def example(kind: type[BaseException]) -> BaseException:
@@ -70,6 +78,25 @@ def test_an_error_arrives_with_its_type_its_text_and_its_fields(
     assert str(arrived) == str(error)
     assert list(map(repr, arrived.args)) == list(map(repr, error.args))
     assert {k: repr(v) for k, v in vars(arrived).items()} == {k: repr(v) for k, v in vars(error).items()}
+
+
+@pytest.mark.parametrize("kind", subclasses_of_outcome(), ids=lambda kind: kind.__qualname__)
+def test_every_outcome_is_one_sentence_and_no_list_of_fields(kind: type[Outcome]) -> None:
+    assert kind.SENTENCE, "an error without a sentence says nothing to its user"
+    assert not re.search(r"\b[a-z_]+=", str(example(kind)))
+
+
+def test_an_error_of_a_store_names_the_table_and_what_is_missing_there(tmp_path: Path) -> None:
+    table = memwal.create(tmp_path / "t", pa.schema([pa.field("id", pa.int64(), nullable=False)]), primary_key=["id"])
+    first = table.writer()
+    with table.writer(), pytest.raises(Fenced) as fenced:
+        first.put(pa.table({"id": [1]}))
+    assert str(fenced.value).startswith(f"{tmp_path / 't'}: region {first.region_id} was claimed by another writer: ")
+
+    shutil.rmtree(tmp_path / "t")
+    with pytest.raises(NotFound) as missing:
+        table.refresh()
+    assert str(missing.value) == f"{tmp_path / 't'}: _versions was not found"
 
 
 def lose() -> None:

@@ -40,7 +40,7 @@ def test_a_recovery_that_fails_is_a_violation() -> None:
     found = after_crash(Process("recovery", recover), lambda _found, _ghosts: None)(Contents(), None)
     assert found is not None
     assert found.clause == "WRITER-013"
-    assert found.reason == "recovery failed with NotFound: not found: path=name"
+    assert found.reason == "recovery failed with NotFound: name was not found"
 
 
 def test_a_recovery_that_does_not_end_is_a_violation() -> None:
@@ -64,6 +64,6 @@ def test_each_invariant_of_an_inspection_has_an_oracle_of_its_own() -> None:
     assert second(both, None) == Violation("X-second", "second", "second is broken", path="here")
     assert [oracle(other, None) for oracle in (ends, first, second)] == [None, None, None]
     assert ends(Contents(), None) == Violation(
-        "ENGINE", "the store can be inspected", "the inspection failed with NotFound: not found: path=broken"
+        "ENGINE", "the store can be inspected", "the inspection failed with NotFound: broken was not found"
     )
     assert first(Contents(), None) is None

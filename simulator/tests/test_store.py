@@ -150,7 +150,7 @@ def test_a_failure_is_a_fresh_exception_each_time() -> None:
     first, second = reply.error(), reply.error()
     assert isinstance(first, Outcome)
     assert first is not second
-    assert str(first) == "not found: path=a"
+    assert str(first) == "a was not found"
 
 
 def test_contents_are_written_out_as_files(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_store_may_offer_no_put_if_absent_but_for_the_external_manifest_store(
     assert perform(plain, PutIfAbsent("@external/x", b"1"))[1] == Returned(None)
     error = Raised(StorageError, "x").error()
     assert isinstance(error, StorageError)
-    assert str(error) == "storage error: path=x, reason=this store does not offer the request"
+    assert str(error) == "x: this store does not offer the request"
 
 
 def test_a_store_may_offer_no_rename_if_absent() -> None:

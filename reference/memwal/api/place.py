@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from ..clauses import implements
 from ..drive import Listener, _no_listener, drive
 from ..effects import Commits, Io, Protocol
-from ..errors import AlreadyExists, InvalidArgument, NotFound, check_name
+from ..errors import AlreadyExists, ArtifactError, InvalidArgument, NotFound, Outcome, check_name
 from ..remembered import REMEMBERED_BYTES, ReadMemory
 from ..revisions import CONFIG_COMMITS, PROFILES, REVISIONS, Interpretation, Revision
 from ..stores import ManifestStore, open_store
@@ -56,7 +57,17 @@ class Place:
     """Of what was worked out of stored objects."""
 
     def run(self, coroutine: Protocol[T]) -> T:
-        return drive(coroutine, self.store, self.listener, self.memory)
+        with self.named():
+            return drive(coroutine, self.store, self.listener, self.memory)
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """What leaves this says where the table is: names of objects are those inside of it."""
+        try:
+            yield
+        except (Outcome, ArtifactError) as error:
+            error.table = error.table or self.io.location
+            raise
 
 
 def find(

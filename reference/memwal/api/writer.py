@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -11,6 +12,7 @@ from ..arguments import checked_methods
 from ..clauses import implements
 from ..codec.marks import Mark
 from ..drive import Threads
+from ..effects import Protocol
 from ..errors import CloseFailed, InvalidArgument, MemwalError, WriterStopped
 from ..ids import Epoch, Generation, RegionId, WalPosition
 from ..jobs import marks
@@ -20,6 +22,8 @@ from ..region import writer as writing
 from ..region.memtable import MemTable
 from ..region.sequences import PutResult
 from .place import Place
+
+T = TypeVar("T")
 
 
 @checked_methods
@@ -45,13 +49,17 @@ class Writer:
         others: Iterable[Writer] = (),
     ) -> None:
         """``others``: open writers that may hold none of this one's keys: those of other manual regions."""
-        self._writer, self._io = opened, place.io
+        self._writer, self._place, self._io = opened, place, place.io
         self._others = others
         self._durable, self._indexed = durable, indexed
         self._threads = Threads(place.store, place.listener, f"memwal writer of {opened.region.region_id}")
         opened.background = background
         if opened.frozen:
-            self._threads.run(opened.tend())
+            self._run(opened.tend())
+
+    def _run(self, coroutine: Protocol[T]) -> T:
+        with self._place.named():
+            return self._threads.run(coroutine)
 
     def __repr__(self) -> str:
         return f"<memwal.Writer region {self.region_id} epoch {self.epoch}>"
@@ -148,20 +156,20 @@ class Writer:
         self._check_apart(rows)
         durable = self._durable if durable is None else durable
         indexed = self._indexed if indexed is None else indexed
-        return self._threads.run(self._writer.write(rows, durable, indexed))
+        return self._run(self._writer.write(rows, durable, indexed))
 
     def finish(self, application: str, batch: int, partition: int) -> None:
         """Store buffered rows, and behind them that the task ``partition`` of ``batch`` is finished; see `done`."""
-        self._threads.run(self._writer.finish(Mark(application=application, batch=batch, partitions=(partition,))))
+        self._run(self._writer.finish(Mark(application=application, batch=batch, partitions=(partition,))))
 
     def done(self) -> tuple[Mark, ...]:
         """Of each application the newest batch with finished tasks in this region, wherever that stands (AMB-149)."""
         held = [mark for memtable in self._writer.unflushed() for mark in memtable.done]
-        return self._threads.run(marks.done(self._io, self._writer.region, held))
+        return self._run(marks.done(self._io, self._writer.region, held))
 
     def flush_wal(self) -> None:
         """Store buffered rows in the WAL, as one entry if that is not too large."""
-        self._threads.run(self._writer.flush_wal())
+        self._run(self._writer.flush_wal())
 
     def refresh_indexes(self) -> None:
         """Bring the maintained indexes of the MemTable up to date with all its rows."""
@@ -173,7 +181,7 @@ class Writer:
 
         Returns its number; None if it has no rows.
         """
-        return self._threads.run(self._writer.flush())
+        return self._run(self._writer.flush())
 
     def memory(self) -> sources.MemoryView:
         """What strong readers in this process may use: one table for each MemTable that is not flushed (AMB-117).
@@ -194,15 +202,16 @@ class Writer:
         """
         failures = self._writer.failures
         try:
-            if not self._threads.run(self._writer.close(flush=flush)):
+            if not self._run(self._writer.close(flush=flush)):
                 return
         except BaseException as failure:
             if failure not in failures and not isinstance(failure, WriterStopped):
                 raise
-        if len(failures) > 1:
-            raise CloseFailed(self.region_id, failures)
-        if failures:
-            raise failures[0]
+        with self._place.named():
+            if len(failures) > 1:
+                raise CloseFailed(self.region_id, failures)
+            if failures:
+                raise failures[0]
 
     def __enter__(self) -> Writer:
         return self

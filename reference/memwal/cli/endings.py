@@ -11,14 +11,12 @@ import sys
 from memwal.errors import (
     AlreadyExists,
     ArtifactError,
-    Conflict,
     Fenced,
     InvalidArgument,
     MemwalError,
     NotFound,
     OutcomeUnknown,
     StorageError,
-    Throttled,
     Unreachable,
 )
 from memwal.ids import UINT64_MAX
@@ -28,6 +26,8 @@ DONE, NOT_WELL, USAGE = 0, 1, 2
 """Exit codes. 1: looked at and not well, or begun and not finished. 2: the call is wrong, and nothing was done."""
 _MANIFEST = re.compile(r"_versions/(\d{20})\.manifest")
 """Versions count down in the names of their manifests, so that a listing begins with the newest."""
+_CITED = re.compile(r"\[([A-Z]+-\d+)\]")
+"""What a message says of where its reason is written: a clause, or a note on the texts."""
 TABLE = "memwal.table"
 """Under which a command's context knows the table that it was called with."""
 
@@ -47,9 +47,7 @@ REMEDIES: tuple[tuple[type[MemwalError], int, str], ...] = (
     (InvalidArgument, USAGE, ""),
     (AlreadyExists, USAGE, ""),
     (ArtifactError, NOT_WELL, "`memwal table verify {table}` lists all that is damaged"),
-    (Fenced, NOT_WELL, "another writer has claimed the region since: run the command again"),
-    (Conflict, NOT_WELL, "another commit came first: run the command again"),
-    (Throttled, NOT_WELL, "the store asks to wait: run the command again later"),
+    (Fenced, NOT_WELL, "run the command again"),
     (Unreachable, NOT_WELL, "check that the store can be reached, and run the command again"),
     (OutcomeUnknown, NOT_WELL, "run the command again: what was done is not done twice"),
     (StorageError, NOT_WELL, "check permissions and free space, and run the command again"),
@@ -62,7 +60,8 @@ REMEDIES: tuple[tuple[type[MemwalError], int, str], ...] = (
 def ending(error: BaseException, table: str = "") -> tuple[int, str] | None:
     """Exit code and sentence for ``error``, which ``table`` was named with; None for a bug, which has a traceback."""
     if isinstance(error, MemwalError):
-        return _of_ours(error, table)
+        code, said = _of_ours(error, table)
+        return code, "\n".join([said, *map(_explained, dict.fromkeys(_CITED.findall(said)))])
     if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):  # whose reader wants no more
         named = " and ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
         why = reason(error).lower()
@@ -81,12 +80,18 @@ def _of_ours(error: MemwalError, table: str) -> tuple[int, str]:
         return USAGE, f"error: {error}"
     if isinstance(error, AlreadyExists) and table:
         return USAGE, f"error: there is already a table at {table}: `memwal table upsert {table} FILE` writes to it"
+    if table:
+        error.table = table  # as the user wrote it
     code, remedy = next((code, remedy) for kind, code, remedy in REMEDIES if isinstance(error, kind))
     damaged = isinstance(error, ArtifactError)
     reason = str(error) if damaged else _MANIFEST.sub(lambda name: f"version {UINT64_MAX - int(name[1])}", str(error))
     said = _in_table(f"{'damaged' if damaged else 'error'}: {reason}", table).rstrip(".")
     what = remedy.format(table=table) if table or "{table}" not in remedy else ""
     return code, f"{said}; {what}" if what else said
+
+
+def _explained(cited: str) -> str:
+    return f"{cited}: see `memwal conformance {'notes' if cited.startswith('AMB-') else 'clauses'} show {cited}`"
 
 
 def _in_table(said: str, table: str) -> str:

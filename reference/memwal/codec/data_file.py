@@ -42,7 +42,7 @@ WRITTEN_VERSIONS = (FLAT_VERSION, *LEAF_VERSIONS)
 
 PAGE_CACHE_BYTES: int | None = None
 """Bytes of one file that the native writer collects before it writes pages; None: 8 MiB for each column."""
-_REFUSAL = "not a readable Lance file"
+_REFUSAL = "it is not a readable Lance file"
 _DECODED_ROWS = 1 << 18
 """Rows that the native reader decodes into one batch; fewer or more take longer."""
 

@@ -42,6 +42,8 @@ Settle = Callable[[Region, RegionManifest], Coroutine[Any, Any, None]]
 class ChangeLost(Outcome):
     """Another process opened a region, or made such a change, meanwhile; nothing was changed. Try again."""
 
+    SENTENCE = "nothing was changed, since {reason}: try again"
+
     def __init__(self, reason: str) -> None:
         super().__init__(reason=reason)
 

@@ -35,6 +35,8 @@ __all__ = ["ChangeLost", "Changed", "NotDrained", "add_spec", "admit", "check_go
 class NotDrained(Outcome):
     """Regions of older specs hold rows that the base table lacks; nothing was changed. Drain them and try again."""
 
+    SENTENCE = "nothing was changed, since regions of older specs hold rows that the base table lacks: {reasons}"
+
     def __init__(self, reasons: Mapping[RegionId, str]) -> None:
         super().__init__(regions=len(reasons), reasons=drained.named(reasons))
         self.reasons = dict(reasons)

@@ -37,6 +37,8 @@ class LogGone(Outcome):
     ``position``: of that entry; ``first``: of the first one that can be read, or where the next one will be.
     """
 
+    SENTENCE = "entry {position} of the WAL of region {region} was collected: the first one to read is {first}"
+
     def __init__(self, region: RegionId, position: WalPosition, first: WalPosition) -> None:
         super().__init__(region=region, position=position, first=first)
         self.region, self.position, self.first = region, position, first

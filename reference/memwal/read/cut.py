@@ -43,6 +43,8 @@ _REMEDY = "plan the read again; gc with a longer grace_ms, or with retain_versio
 class CutGone(Outcome):
     """What a planned read still needs was collected: its rows cannot be read any more. ``path``: what is gone."""
 
+    SENTENCE = "{path}, which a read of version {version} needs, was collected since it was planned; {remedy}"
+
     def __init__(self, version: TableVersion, path: str) -> None:
         super().__init__(version=version, path=path, remedy=_REMEDY)
         self.version, self.path = version, path

@@ -40,6 +40,12 @@ _JITTER = 1 << 16
 class ReadRaced(Outcome):
     """The table kept changing while it was read, more often than `ATTEMPTS` times; ``path``: what was gone last."""
 
+    SENTENCE = "the table kept changing while it was read, and {path} was gone at attempt {attempts}: read again"
+
+    def __init__(self, path: str, attempts: int) -> None:
+        super().__init__(path=path, attempts=attempts)
+        self.path = path
+
 
 class Raced(Exception):
     """A source that the view needs is gone: the view is older than the table."""

@@ -39,6 +39,11 @@ class State(IntEnum):
 class OwnerChanged(Outcome):
     """Another writer owns the MemWAL now; this one must stop."""
 
+    SENTENCE = (
+        "the MemWAL of region {region}, generation {generation}, is owned by {owner_found!r} now, not by "
+        "{owner_expected!r}: open it again to continue"
+    )
+
     def __init__(self, region: str, generation: Generation, expected: str, found: str) -> None:
         super().__init__(region=region, generation=generation, owner_expected=expected, owner_found=found)
 

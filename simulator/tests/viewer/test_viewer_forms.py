@@ -58,7 +58,7 @@ def test_lanes_show_faults_and_late_landings() -> None:
    p0  p1  store
 1  ○───┼──⇢  │ put x  outcome unknown  LATE
 2  ┊   ○──✗  │ put x  outcome unknown  LOST
-   ┊   ■     │ ■ p1 ends with OutcomeUnknown: outcome unknown: path=x, reason=no answer
+   ┊   ■     │ ■ p1 ends with OutcomeUnknown: it is not known whether x was changed: no answer
 3  ┊      ⇢━▶│ put x  done  LANDED
 4  ●━━━━━━━━▶✗ put y  outcome unknown  APPLIED
    ■         │ ■ p0 ends
