@@ -42,7 +42,7 @@ class ReadMemory:
 
     def __init__(self, most_bytes: int = REMEMBERED_BYTES) -> None:
         if most_bytes < 0:
-            raise InvalidArgument(f"{most_bytes} bytes to remember")
+            raise InvalidArgument(f"remember_bytes must be at least 0, not {most_bytes}")
         self.most_bytes = most_bytes
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._size_bytes = 0

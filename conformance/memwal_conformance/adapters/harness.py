@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memwal.errors import check_name
+from memwal.errors import InvalidArgument, check_name
 
 from ..protocol import AdapterError, Hello, Json, ProtocolViolation
 from .aided import BASE_WRITER, JOBS, AidedProcess, Command, lent
@@ -22,6 +23,17 @@ NO_PLAYER, PLAYERS = "none", {"suite": SUITE, "reference": REFERENCE}
 """What ``--roles-by`` takes: no player at all, or one of these, each with its command."""
 UNPLAYED: Mapping[Command, tuple[str, ...]] = {SUITE: ("snapshot.run R",)}
 """Player -> messages that it cannot answer under a revision: no text says what a region snapshot of R looks like."""
+
+
+def command_line(text: str) -> Command:
+    """The words of a command that a person wrote in one text. Raises `InvalidArgument`."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise InvalidArgument(f"the adapter {text!r} is not a command: {str(error).lower()}") from error
+    if not words:
+        raise InvalidArgument("the command of the adapter is empty: write reference, native or a command")
+    return words
 
 
 def players(who: str) -> dict[str, Command]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 import shutil
 import subprocess
 import sys
@@ -30,11 +29,11 @@ USAGE = 2
 def command(adapter: str) -> tuple[str, ...]:
     """The command behind an adapter's name; any other text is a command."""
     from ..adapters import versions
-    from ..adapters.harness import REFERENCE
+    from ..adapters.harness import REFERENCE, command_line
 
     if adapter == "reference":
         return REFERENCE
-    return versions.command(None) if adapter == versions.NAME else tuple(shlex.split(adapter))
+    return versions.command(None) if adapter == versions.NAME else command_line(adapter)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -54,7 +53,7 @@ class ExplorationTask:
             except versions.NotInstalled as error:
                 raise InvalidArgument(str(error)) from error
         else:
-            command = adapters.REFERENCE if self.against == "reference" else tuple(shlex.split(self.against))
+            command = adapters.REFERENCE if self.against == "reference" else adapters.command_line(self.against)
         return explored(command, self.settings, adapters.players(self.roles_by), limit_s=self.limit_s)
 
 

@@ -16,7 +16,7 @@ from memwal.errors import InvalidArgument, check_name
 from .. import vectors
 from ..adapters import versions
 from ..adapters.aided import Command
-from ..adapters.harness import REFERENCE, Harness, players
+from ..adapters.harness import REFERENCE, Harness, command_line, players
 from ..adapters.process import BROKEN, Exchange
 from ..gate.requests import class_of, name_of
 from ..places import scenario_files, vector_files
@@ -80,12 +80,18 @@ class Session:
         self.smoke_ran: set[str] = set()
         """Ids of the smoke cases that this process has run."""
 
+    def _written(self, given: str) -> tuple[str, ...]:
+        try:
+            return command_line(given)
+        except InvalidArgument as error:
+            raise pytest.UsageError(f"--memwal-adapter: {error}") from error
+
     def _command(self, given: str | None) -> tuple[str, ...]:
         version: str | None = self.config.getoption("--native-version")
         if version is not None and given != versions.NAME:
             raise pytest.UsageError(f"--native-version needs --memwal-adapter {versions.NAME}")
         if given != versions.NAME:
-            return tuple(shlex.split(given)) if given else REFERENCE
+            return self._written(given) if given else REFERENCE
         try:
             return versions.command(version)
         except versions.NotInstalled as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shlex
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from memwal_sim.traces.trace import load as load_trace
 
 from .. import vectors
 from ..adapters import versions
-from ..adapters.harness import REFERENCE, Harness
+from ..adapters.harness import REFERENCE, Harness, command_line
 from ..adapters.process import AdapterCrash, AdapterMissing, AdapterTimeout
 from ..protocol import AdapterError, Hello, Json, ProtocolViolation
 from ..registry.levels import levels_of
@@ -89,7 +88,7 @@ def command_of(adapter: str) -> tuple[str, ...]:
     if adapter == "reference":
         return REFERENCE
     if adapter != versions.NAME:
-        return tuple(shlex.split(adapter))
+        return command_line(adapter)
     try:
         return versions.command(None)
     except versions.NotInstalled as error:

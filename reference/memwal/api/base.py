@@ -81,6 +81,7 @@ def clone(
     `NotFound`, and `InvalidArgument` for places in different stores.
     """
     names = [find(url, storage_options, None, listener, profile).io.location for url in (source, target)]
+    names = [str(Path(name).resolve()) if ".." in name.split("/") and "://" not in name else name for name in names]
     parts = posixpath.commonprefix([name.split("/")[:-1] for name in names])
     if len(parts) < (_URL_PARTS if "://" in names[0] else _PATH_PARTS):
         raise InvalidArgument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,6 @@ from ..inspection.node import Node, relative
 from ..inspection.table import inspect_table
 from ..paths import VERSIONS
 from ..stores.base import Store
-from ..words import counted
 from .place import PROFILE, Place, Where, find, found
 
 _LEVELS = 8
@@ -43,9 +43,9 @@ def inspect(
     of no known kind and for a version or region that is not there.
     """
     if limit < 1:
-        raise InvalidArgument(f"limit={limit} must be at least 1")
+        raise InvalidArgument(f"limit must be at least 1, not {limit}")
     if entries is not None and entries < 0:
-        raise InvalidArgument(f"{counted(entries, 'entry', 'entries')}: at least 0")
+        raise InvalidArgument(f"entries must be at least 0, not {entries}")
     place, name = _file(url, storage_options, store, listener)
     if name:
         if version is not None or region is not None:
@@ -66,7 +66,7 @@ def _file(
     """Where ``url`` is: the table that a file is in, or its folder, and the file's name; no name for a table."""
     local = Path(str(url).removeprefix("file://"))
     if store is None and ("://" not in str(url) or str(url).startswith("file://")):
-        if not local.is_file():
+        if not os.path.isfile(local):  # unlike Path.is_file never raises
             return find(url, storage_options, store, listener, PROFILE), ""
         folder = next((p for p in list(local.absolute().parents)[:_LEVELS] if (p / VERSIONS).is_dir()), local.parent)
         place = find(folder.absolute(), storage_options, store, listener, PROFILE)

@@ -12,6 +12,7 @@ from ..clauses import implements
 from ..drive import Listener, _no_listener, drive
 from ..effects import Commits, Io, Protocol
 from ..errors import AlreadyExists, ArtifactError, InvalidArgument, NotFound, Outcome, check_name
+from ..ids import RegionId, region_id
 from ..remembered import REMEMBERED_BYTES, ReadMemory
 from ..revisions import CONFIG_COMMITS, PROFILES, REVISIONS, Interpretation, Revision
 from ..stores import ManifestStore, open_store
@@ -117,6 +118,13 @@ def _named(url: object) -> str | Path:
 
 def _arbitrated(place: Place, external: KeyValue) -> Place:
     return replace(place, store=WithExternal(place.store, external), io=replace(place.io, commits=Commits.EXTERNAL))
+
+
+def parsed_region(region: str) -> RegionId:
+    try:
+        return region_id(region)
+    except ValueError as error:
+        raise InvalidArgument(f"not a region id: {region!r} ({error})", clause="AMB-36") from error
 
 
 @implements("TXN-006")

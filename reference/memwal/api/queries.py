@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,7 +26,7 @@ from ..table import door, state
 from ..table.state import TableState
 from . import explaining
 from .memory import exceeded
-from .place import Place
+from .place import Place, parsed_region
 from .writer import Writer
 
 T = TypeVar("T")
@@ -170,7 +171,7 @@ class Queries:
         Flushed or not, in order. Raises `memwal.read.changes.LogGone` if one of them was collected.
         """
         positions = WalPosition(start), WalPosition(end)
-        entries = changes.log_entries(self._io, RegionId(region), *positions)
+        entries = changes.log_entries(self._io, parsed_region(region), *positions)
         while (entry := self._run(_next(entries))) is not None:
             yield entry
 
@@ -304,6 +305,8 @@ class Queries:
         consistency: str,
         writers: Sequence[Writer],
     ) -> asking.Query:
+        for twice in (name for name, times in Counter(columns or ()).items() if times > 1):
+            raise InvalidArgument(f"columns has {twice!r} twice: a column is read once")
         keep = filters.parse(condition, self.schema) if condition is not None else None
         understood = predicates.understood(condition, self.schema)
         # A table of Arrow without columns forgets how many rows it has: one is read, and left out of the answer.

@@ -15,7 +15,7 @@ from ..cellwise import converted
 from ..codec.index_details import RegionSpec
 from ..codec.marks import Mark
 from ..errors import InvalidArgument
-from ..ids import FieldId, RegionId, SpecId, region_id
+from ..ids import FieldId, RegionId, SpecId
 from ..index import regions, transforms
 from ..index.dividing import divided
 from ..index.opening import region_of
@@ -29,7 +29,7 @@ from ..revisions import Revision
 from ..table.door import admitted
 from ..table.fragments import arrow, check_names
 from ..table.state import TableState
-from .place import Place
+from .place import Place, parsed_region
 from .queries import Queries
 from .reports import RegionInfo, ReportRows
 from .upserting import OpenWriters, Share
@@ -297,10 +297,3 @@ class Regions(Queries):
 def _order(sequence_by: str | None, late_rows: LateRows) -> SequenceBy | None:
     """What a writer orders rows by; None: by when they come."""
     return None if sequence_by is None else SequenceBy(column=sequence_by, late_rows=late_rows)
-
-
-def parsed_region(region: str) -> RegionId:
-    try:
-        return region_id(region)
-    except ValueError as error:
-        raise InvalidArgument(f"not a region id: {region!r} ({error})", clause="AMB-36") from error

@@ -22,7 +22,8 @@ from ..table import history as commits
 from ..table.history import TableCommit
 from ..table.state import TableState
 from .base import BaseTable
-from .regions import Regions, parsed_region
+from .place import parsed_region
+from .regions import Regions
 from .reports import CatchUpReport, GcReport, MergeReport, ReportRows, first
 from .writer import Writer
 

@@ -16,7 +16,7 @@ from ..codec import index_details, index_file
 from ..codec.index_details import IndexDetails, Progress
 from ..codec.pb.lance import table_pb2, transaction_pb2
 from ..effects import Io
-from ..errors import Conflict, EngineBug, InvalidArgument, NotFound, OutcomeUnknown, StorageError, Throttled
+from ..errors import Conflict, EngineBug, NotFound, OutcomeUnknown, StorageError, Throttled, check_name
 from ..ids import FragmentId, TableVersion
 from ..index import snapshot
 from ..revisions import R
@@ -84,8 +84,7 @@ async def catch_up(io: Io, name: str) -> CaughtUp:
         before = segments(state, name)
         # The first look: the caller named what is not there. Later ones: it was dropped meanwhile.
         if not before and left == REBUILDS - 1:
-            reason = f"no index {name!r} on the base table; there are {list(index_names(state))}"
-            raise InvalidArgument(reason, clause="AMB-48")
+            check_name("index", name, index_names(state), clause="AMB-48")
         if not before:
             reason = f"index {name!r} was dropped while it was being built"
             raise Conflict(state.version, "create_index", "create_index", retryable=False, reason=reason)

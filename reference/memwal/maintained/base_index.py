@@ -16,7 +16,7 @@ import pyarrow as pa
 from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..effects import Io, remembered
-from ..errors import ArtifactError, InvalidArgument, Outcome
+from ..errors import ArtifactError, InvalidArgument, Outcome, check_name
 from ..table import vector_models
 from ..table.coverage import index_names, segments
 from ..table.state import TableState, latest
@@ -84,8 +84,7 @@ async def load(
     for name in dict.fromkeys(wanted):
         entries = segments(state, name)
         if not entries:
-            reason = f"no index {name!r} on the base table; there are {list(index_names(state))}"
-            raise InvalidArgument(reason, clause="AMB-48")
+            check_name("index", name, index_names(state), clause="AMB-48")
         parts = tuple(str(uuids.UUID(bytes=entry.uuid.uuid)) for entry in entries)
         try:
             index = earlier.get((name, parts)) or await _read(io, state, name, parts, entries)

@@ -17,7 +17,7 @@ from ..codec.pb.lance import table_pb2
 from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..codec.vector_model import VectorModel
 from ..effects import Io
-from ..errors import EngineBug, InvalidArgument, NotFound
+from ..errors import EngineBug, InvalidArgument, NotFound, check_name
 from ..ids import FragmentId, Generation, RegionId, TableVersion
 from ..maintained.base_index import inherited
 from ..region import manifest as manifests
@@ -98,8 +98,7 @@ async def plan(
     """
     base = view.base
     if not segments(base, index_name):
-        reason = f"no index {index_name!r} on the base table; there are {list(index_names(base))}"
-        raise InvalidArgument(reason, clause="AMB-48")
+        check_name("index", index_name, index_names(base), clause="AMB-48")
     missing = uncovered(base, index_name)
     origins = await merge_origins(io, base, missing)
     held = {memory_view.region_id: memory_view for memory_view in memory}

@@ -17,7 +17,7 @@ from .. import cellwise, paths
 from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
-from ..errors import AlreadyExists, Conflict, InvalidArgument
+from ..errors import AlreadyExists, Conflict, InvalidArgument, check_name
 from ..ids import FieldId, Generation, RegionId
 from ..words import counted
 from . import coverage, read
@@ -135,8 +135,7 @@ async def drop_index(io: Io, name: str) -> TableState:
     async def attempt(state: TableState) -> TableState:
         removed = coverage.segments(state, name)
         if not removed:
-            reason = f"no index {name!r}; choose one of {list(coverage.index_names(state))}"
-            raise InvalidArgument(reason, clause="TXN-029")
+            check_name("index", name, coverage.index_names(state), clause="TXN-029")
         return await commit(io, state, Transaction(create_index=Transaction.CreateIndex(removed_indices=removed)))
 
     return await retried(io, attempt)

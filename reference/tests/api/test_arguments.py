@@ -118,6 +118,12 @@ def test_a_public_call_answers_or_raises_an_error_of_this_package(
             "beside_manual=True (--beside-manual) adds",
         ),
         (lambda table: table.get(5), "give rows and keys as an Arrow table, a frame of pandas or polars, a list of"),
+        (lambda table: table.scan(columns=["id", "id"]), "columns has 'id' twice: a column is read once"),
+        (lambda table: list(table.log_entries("../up", 1, 2)), "not a region id: '../up'"),
+        (lambda table: table.catch_up("nope"), "there is no index 'nope'; there are none"),
+        (lambda table: table.base.drop_index("nope"), "there is no index 'nope'; there are none"),
+        (lambda _: memwal.open("t", remember_bytes=-1), "remember_bytes must be at least 0, not -1"),
+        (lambda _: memwal.inspect("ä" * 300), "File name too long"),
         (lambda table: table.scan(filter="nope = 3"), "it has no column nope; the table has ['id', 'v']"),
         (lambda _: memwal.create("t", ROWS, primary_key="id"), "there is already a table at {at}/t: open it, or"),
     ],
@@ -130,6 +136,14 @@ def test_the_sentence_names_the_argument_and_what_it_takes(
     with pytest.raises(memwal.MemwalError) as raised:
         call(table)
     assert said.replace("{at}", str(tmp_path)) in str(raised.value)
+
+
+def test_a_copy_may_lie_in_a_folder_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    memwal.create("t", ROWS, primary_key="id")
+    copied = memwal.clone("t", "../copy", shallow=False)
+    assert memwal.base_table(tmp_path / "copy").version == copied.version
 
 
 def test_whatever_counts_as_a_whole_number_or_a_list_is_taken(tmp_path: Path) -> None:

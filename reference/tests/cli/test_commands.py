@@ -135,6 +135,12 @@ MISTAKES = {
 }
 
 
+@pytest.mark.parametrize("command", ["", "'"])
+def test_an_adapter_that_is_no_command_is_refused_in_a_sentence(command: str) -> None:
+    done = run("conformance", "vectors", "matrix", command)
+    assert (done.exit_code, "error: the " in done.output) == (2, True), done.output
+
+
 @pytest.mark.parametrize("words", MISTAKES)
 def test_a_wrong_call_ends_with_2_and_says_what_to_do(people: Path, words: str) -> None:
     done = run(*words.split())

@@ -291,7 +291,7 @@ def test_a_pinned_view_has_no_memory_and_an_old_version_its_own_gap(tmp_path: Pa
 
 def test_an_index_that_the_base_lacks_has_no_plan(tmp_path: Path) -> None:
     lagging(tmp_path, "btree", covered=1, merged=1)
-    with pytest.raises(memwal.InvalidArgument, match=r"no index 'bitmap'.*\['btree'\]"):
+    with pytest.raises(memwal.InvalidArgument, match=r"no index 'bitmap'; choose one of btree"):
         Place(tmp_path).plan("bitmap")
 
 
