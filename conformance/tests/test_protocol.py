@@ -61,6 +61,14 @@ def test_any_text_of_a_float32_is_its_value(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "told"),
+    [("0", '$.hash: "0" is not of type "null" or "integer"'), (1 << 40, "$.hash: 1099511627776 is greater than")],
+)
+def test_of_a_value_of_several_types_all_are_told_or_what_is_wrong_within_its_own(value: object, told: str) -> None:
+    assert (protocol.problem("urn:memwal:eval.hash#/$defs/result", {"hash": value}) or "").startswith(told)
+
+
+@pytest.mark.parametrize(
     "tagged",
     [
         {"t": "int8", "v": "128"},

@@ -181,7 +181,7 @@ class Fenced(Outcome):
 class WriterStopped(Outcome):
     """The writer stopped after an earlier failure; reopen the region to continue (AMB-21)."""
 
-    SENTENCE = "the writer of region {region} has stopped: {cause}; open a new one to continue"
+    SENTENCE = "the writer of region {region} has stopped, and a new one has to be opened: {cause}"
 
     def __init__(self, region: RegionId, cause: str) -> None:
         super().__init__(region=region, cause=cause)

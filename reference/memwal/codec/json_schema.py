@@ -33,8 +33,20 @@ def problem(validator: Draft202012Validator, value: object) -> Problem | None:
         return Problem((), "nested too deep")
     error = _plainest(found)
     while isinstance(error.kind, ValidationErrorKind.OneOfNotValid | ValidationErrorKind.AnyOf):
-        error = _plainest(min(error.kind.context, key=_distance))
+        whole, shapes = error, error.kind.context
+        other = [shape for shape in shapes if not any(_is_of_type(each, whole) for each in shape)]
+        if not other and all(len(shape) == 1 for shape in shapes):  # none is closer than another
+            kinds = [shape[0].kind for shape in shapes]
+            types = [name for kind in kinds if isinstance(kind, ValidationErrorKind.Type) for name in kind.types]
+            wanted = " or ".join(map(json.dumps, types))
+            return Problem(tuple(whole.instance_path), f"{json.dumps(whole.instance)} is not of type {wanted}")
+        error = _plainest(min(other or shapes, key=_distance))
     return Problem(tuple(error.instance_path), _reason(error))
+
+
+def _is_of_type(error: ValidationError, whole: ValidationError) -> bool:
+    """Whether it says that all of the value has another type."""
+    return isinstance(error.kind, ValidationErrorKind.Type) and error.instance_path == whole.instance_path
 
 
 def _reason(error: ValidationError) -> str:

@@ -163,7 +163,7 @@ def test_closing_stores_buffered_rows_and_flushes_the_memtable_if_asked(there: S
     there.run(writer.close(flush=flush))
     assert there.entries() == [[(1, "a")]]
     assert len(there.manifest().flushed) == (1 if flush else 0)
-    with pytest.raises(memwal.WriterStopped, match="cause=closed"):
+    with pytest.raises(memwal.WriterStopped, match=": closed"):
         there.run(writer.put(rows((2, "b"))))
 
 

@@ -130,7 +130,7 @@ def test_a_fenced_writer_stops_at_once_and_its_pending_writes_are_reported_as_fa
     assert (fenced.value.local, fenced.value.stored) == (1, 2)
     before = len(there.seen)
     for call in calls(there, first):
-        with pytest.raises(WriterStopped, match=r"fenced: .*epoch_stored=2"):
+        with pytest.raises(WriterStopped, match="claimed by another writer: its epoch is 2"):
             call()
     assert there.seen[before:] == []
     assert pairs(second.memtable.table()) == [(1, "acknowledged")]
@@ -249,7 +249,7 @@ class TestClose:
         assert manifest is not None
         assert len(manifest.flushed) == (1 if flush else 0)
         assert pairs(broken.table.scan()) == [(1, "a")]
-        with pytest.raises(WriterStopped, match="cause=closed"):
+        with pytest.raises(WriterStopped, match=": closed"):
             writer.put(rows((2, "b")))
 
     @pytest.mark.clause("AMB-21", "WRITER-006")
@@ -327,7 +327,7 @@ class TestClose:
         with pytest.raises(KeyboardInterrupt):
             writer.put(rows((1, "a")))
         broken.refuse("")
-        with pytest.raises(WriterStopped, match="cause=KeyboardInterrupt"):
+        with pytest.raises(WriterStopped, match=": KeyboardInterrupt"):
             writer.put(rows((2, "b")))
         with pytest.raises(KeyboardInterrupt):
             writer.close()

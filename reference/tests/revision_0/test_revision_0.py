@@ -243,7 +243,7 @@ def test_every_step_of_a_writer_names_the_owner_that_it_expects() -> None:
         lambda: records.advanced(made, "r", Generation(1), "old", State.FLUSHED, V),
         lambda: records.advanced(made, "r", Generation(0), "old", State.MERGED, V),
     ):
-        with pytest.raises(OwnerChanged, match="owner_found=new"):
+        with pytest.raises(OwnerChanged, match="is owned by 'new' now, not by 'old'"):
             step()
 
 

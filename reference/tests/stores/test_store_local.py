@@ -262,7 +262,7 @@ def test_a_source_that_vanishes_before_it_is_moved_is_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "_status", lambda path, name: os.stat(tmp_path))
-    with pytest.raises(NotFound, match="path=a"):
+    with pytest.raises(NotFound, match="a was not found"):
         LocalStore(tmp_path).perform(RenameIfAbsent("a", "f/b"))
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from kit import scenes
 from kit.browser import Tab, browsing, installed
+from kit.commands import call
 from kit.toys import watched_counters
+from memwal_sim import places
 from memwal_sim.outcomes import Fate
 from memwal_sim.traces.trace import Found
 from memwal_sim.viewer.film import film_of
@@ -37,6 +39,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     world = scenes.busy(4)
     long = film_of(world, scenes.at_random(world, STEPS, faults=0.02))
     (folder / "long.html").write_text(render(long), "utf-8")
+    recorded = places.faults() / "recorded" / "fencing" / "pending_writes_of_a_fenced_writer.jsonl"
+    call("replay", str(recorded), "--html", str(folder / "recorded.html"))
     return folder
 
 
@@ -210,6 +214,22 @@ def test_help_opens_and_closes(opened: Callable[..., Tab]) -> None:
     assert "next fault" in text(tab, "#help")
     tab.press("?")
     assert tab.run("document.getElementById('help').hidden") is True
+
+
+def test_a_window_of_1280_pixels_shows_whole_remarks_beside_the_panels(opened: Callable[..., Tab]) -> None:
+    page = opened("recorded.html")
+    try:
+        page.size(1280, 800)
+        page.run(SETTLED)
+        right = "each.getBoundingClientRect().right"
+        remarks = page.run(f"[...document.querySelectorAll('#diagram .say')].map(each => {right})")
+        space = "document.querySelector('#scroll')"
+        seen = page.run(f"{space}.getBoundingClientRect().left + {space}.clientWidth")
+        assert len(remarks) > 15
+        assert max(remarks) <= seen < 900, "the panels have room, too"
+    finally:
+        page.size(1680, 1000)
+        page.run(SETTLED)
 
 
 def test_on_a_narrow_screen_the_words_of_each_step_are_seen_without_scrolling_to_the_side(

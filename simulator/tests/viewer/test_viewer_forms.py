@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from rich.console import Console
 NO_NAMES = Addresses(())
 NORMAL, LATE = Fate.NORMAL, Fate.LATE
 RECORDED = places.faults() / "recorded" / "fencing" / "zombie_append.jsonl"
+TALKATIVE = places.faults() / "recorded" / "fencing" / "pending_writes_of_a_fenced_writer.jsonl"
 
 
 def lost_update() -> Film:
@@ -171,3 +174,21 @@ def test_a_page_that_cannot_be_written_is_a_mistake_of_the_user(tmp_path: Path) 
     code, _, err = call("replay", str(RECORDED), "--html", str(tmp_path / "nowhere" / "x.html"))
     assert code == 2
     assert "nowhere" in err.replace("\n", "")
+
+
+WINDOW, REM, CHARACTER, SCROLLBAR = 1280, 16, 0.61 * 11.5, 15
+"""Pixels; a character of a remark in the widest of the fonts that the page names."""
+SPACE = re.compile(r"\.space \{[^}]*; width: clamp\((\d+)vw, calc\(var\(--words\) \+ (\d+)rem\), (\d+)vw\);")
+
+
+def test_the_space_for_the_diagram_has_room_for_whole_remarks_in_a_window_of_1280_pixels(tmp_path: Path) -> None:
+    """By arithmetic: `test_viewer_browser` asks a browser, where there is one."""
+    call("replay", str(TALKATIVE), "--html", str(tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text("utf-8")
+    least, beside, most = map(int, SPACE.findall(page)[0])
+    words = float(re.findall(r'class="space" style="--words: ([\d.]+)px"', page)[0])
+    room = min(max(WINDOW * least / 100, words + beside * REM), WINDOW * most / 100) - SCROLLBAR
+    remarks = re.findall(r'<text class="say [^>]* x="([\d.]+)"[^>]*>(.*?)</text>', page)
+    ends = [float(x) + 16 + CHARACTER * len(unescape(re.sub("<[^>]*>", "", text))) for x, text in remarks]
+    assert len(ends) > 15
+    assert max(ends) <= room
