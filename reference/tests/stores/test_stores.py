@@ -632,7 +632,7 @@ def test_what_a_store_says_is_reported_without_the_signature_in_its_url() -> Non
     text = "Error performing PUT\nhttps://x.invalid/c/a?sv=1&sig=geheim in 3ms - failed\n\nDebug source:\nsig=geheim"
     with pytest.raises(OutcomeUnknown) as found:
         failing(exceptions.GenericError(text)).perform(Put("a", b""))
-    assert str(found.value).endswith("reason=Error performing PUT https://x.invalid/c/a in 3ms - failed")
+    assert str(found.value).endswith(": Error performing PUT https://x.invalid/c/a in 3ms - failed")
     assert found.value.__suppress_context__
     assert found.value.__cause__ is None
 
