@@ -154,7 +154,7 @@ def reproduce(
 
     For each version a virtual environment is made, and removed at the end. What the files show is kept in
     findings.json: `findings list` names the versions that show a finding. Exit code 0: each file shows its finding
-    under some of the versions; 1: one does not.
+    under some of the versions; 1: one does not. What is only observed is no finding.
     """
     from ..adapters.versions import NotInstalled
     from ..exploring import findings, reproducing
@@ -175,7 +175,7 @@ def reproduce(
             except NotInstalled as error:
                 raise InvalidArgument(str(error)) from error
             findings.keep(whole, folder)
-    raise typer.Exit(int(len(shown) < len(chosen)))
+    raise typer.Exit(int(any(each.number not in shown and each.severity != findings.OBSERVED for each in chosen)))
 
 
 def _chosen(found: list[ForeignFinding], numbers: list[int] | None) -> list[ForeignFinding]:

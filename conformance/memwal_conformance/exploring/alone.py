@@ -269,18 +269,22 @@ def seen_after(store: StubStore) -> list[tuple[int, str]]:
         if FINDING.get("where") == "recovered":
             return recovered
     life.writers["new"].close()
-    print("its manifest:", listed := manifest(store.objects))
+    print("its manifest:", manifest(store.objects))
     if FINDING["oracle"] == "recovery" and not FINDING["life"].get("append_only"):
         life.scanner("new").to_table()
-    newest = dict(every := [(row["id"], row["v"]) for row in life.dataset("new").to_table().to_pylist()])
-    for _, folder in listed["generations"]:
-        for row in life.dataset("new", f"/_mem_wal/{REGION}/{folder}").to_table().to_pylist():
-            newest[row["id"]] = row["v"]
-            if row.get("_tombstone"):
-                newest.pop(row["id"])
-            else:
-                every.append((row["id"], row["v"]))
-    return every if FINDING["life"].get("append_only") else list(newest.items())
+    return rows_of(store)
+
+
+def rows_of(store: StubStore, behind: Sequence[tuple[int, str | None]] = ()) -> list[tuple[int, str]]:
+    """Rows of the base table and of the listed generations, and of WAL entries where these are given."""
+    life = PackageLife(store)
+    every: list[tuple[int, Any]] = [(row["id"], row["v"]) for row in life.dataset("look").to_table().to_pylist()]
+    for _, folder in manifest(store.objects)["generations"]:
+        rows = life.dataset("look", f"/_mem_wal/{REGION}/{folder}").to_table().to_pylist()
+        every += [(row["id"], None if row.get("_tombstone") else row["v"]) for row in rows]
+    every += behind
+    newest = every if FINDING["life"].get("append_only") else dict(every).items()
+    return [(key, value) for key, value in newest if value is not None]
 
 
 def main() -> int:
@@ -316,6 +320,8 @@ def shows(attempt: int) -> list[tuple[str, str]]:
     stored = unreadable(objects) + replayed_again(objects) + listed_twice(objects) + in_two_entries(objects)
     told = [*life.wrong, *(("structure", each) for each in stored)]
     told += [("machine", each) for each in repeated(objects)]
+    if (FINDING["oracle"], FINDING.get("where")) == ("rows", "stored"):
+        told += [("rows", each) for each in lost_in_store(life)]
     after = store_of(objects)
     try:
         print("rows after recovery:", found := sorted(seen_after(after)))
@@ -346,6 +352,19 @@ def replayed_again(objects: dict[str, bytes]) -> list[str]:
                 where = f"WAL entry {position}, behind replay position {newest['replay_after']}"
                 told.append(f"rows {again} are in generation {number} and in {where}")
     return told
+
+
+def lost_in_store(life: PackageLife) -> list[str]:
+    """What is wrong with rows in the first state of the store that lacks some: when that is depends on timing."""
+    looked = store_of({})
+    for changes, objects in enumerate(life.store.states):
+        looked.objects = objects
+        replayed = manifest(objects)["replay_after"]
+        behind = [pair for position, rows in entries(objects).items() if position > replayed for pair in rows]
+        promised = [number for at, number in life.store.acknowledged if at <= changes]
+        if told := lost(life, promised, rows_of(looked, behind)):
+            return [f"{each}, in what is stored after {changes} changes" for each in told]
+    return []
 
 
 def lost(life: PackageLife, promised: list[int], found: Sequence[Any]) -> list[str]:

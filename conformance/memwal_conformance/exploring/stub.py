@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import struct
+import sys
 import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +20,15 @@ CODES = {403: "AccessDenied", 404: "NoSuchKey", 408: "RequestTimeout", 409: "Con
 CODES |= {412: "PreconditionFailed", 429: "TooManyRequests", 500: "InternalError", 503: "SlowDown"}
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is no error."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class StubStore:
     """Objects by name, and what they were after each change."""
 
@@ -29,8 +39,7 @@ class StubStore:
         self.acknowledged: list[tuple[int, int]] = []
         self.met: Counter[int] = Counter()
         self.lock = threading.Lock()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"store": self}))
-        self.server.daemon_threads = True
+        self.server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"store": self}))
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def options(self, actor: str) -> dict[str, str]:

@@ -156,6 +156,13 @@ def test_files_run_in_fresh_environments_and_the_versions_that_show_a_finding_ar
     assert "pylance 1.0, 2.0; WAL-001" in run("list", str(folder))[1]
 
 
+def test_what_is_only_observed_need_not_be_shown(folder: Path) -> None:
+    whole = findings.load(folder)
+    whole["findings"][1].severity = findings.OBSERVED
+    findings.keep(whole, folder)
+    assert run("reproduce", str(folder))[0] == 0
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

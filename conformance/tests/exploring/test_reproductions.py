@@ -210,6 +210,34 @@ def test_a_call_that_does_not_end_is_what_a_finding_of_a_hang_is_about(
     assert capsys.readouterr().out.count("w put has not ended after") == len(ends)
 
 
+def test_a_row_that_is_acknowledged_and_stored_nowhere_is_seen_in_any_state(alone: Any) -> None:
+    alone.PackageLife(maker := alone.store_of({})).create()
+    life = alone.PackageLife(store := alone.store_of(maker.objects))
+    for number, step in enumerate(("w open", "w put", "w delete", "w flush", "w put")):
+        life.step(number, *step.split())
+    assert alone.lost_in_store(life) == []
+    last = max((name for name in store.objects if "/wal/" in name), key=stub.name_of)  # of fewer than ten entries
+    store.states = [{name: data for name, data in state.items() if name != last} for state in store.states]
+    told = alone.lost_in_store(life)
+    assert [line.partition(", in what is stored after ")[0] for line in told] == [
+        f"row {key} is None, and 'w4' was acknowledged" for key in (400, 401)
+    ]
+
+
+@pytest.mark.parametrize(("error", "told"), [(BrokenPipeError, 0), (ConnectionResetError, 0), (KeyError, 1)])
+def test_a_client_that_hangs_up_is_no_error_of_the_small_store(
+    error: type[Exception], told: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    store = stub.StubStore({}, [], {})
+    try:
+        raise error
+    except error:
+        store.server.handle_error(None, ("127.0.0.1", 1))
+    store.server.shutdown()
+    store.server.server_close()
+    assert capfd.readouterr().err.count("Traceback") == told
+
+
 def test_a_base_table_that_misses_a_file_cannot_be_read(alone: Any) -> None:
     store = alone.store_of({})
     alone.PackageLife(store).create()
