@@ -32,7 +32,7 @@ FINDING: dict[str, Any] = {}
 SAME = {"structure": ("structure", "machine"), "machine": ("structure", "machine")}
 """What is seen in stored files, where the finding was seen in them in one way or the other."""
 AGAIN = "structure, after recovery and flush"
-TRIES, SECONDS, HUNG_S = 20, 60, 20.0
+TRIES, SECONDS, HUNG_S = 20, 60, 15.0
 TABLE = f"s3://{BUCKET}/t"
 REGION = "0a0b0c0d-0000-4000-8000-000000000001"
 SETTINGS = {"durable_write": True, "max_wal_flush_interval_ms": 1, "manifest_scan_batch_size": 1}
@@ -48,12 +48,6 @@ WRITES = ("put", "again", "replace", "twice", "group", "delete", "fill")
 def store_of(objects: dict[str, bytes], rules: list[dict[str, Any]] | None = None) -> StubStore:
     """A store that holds these objects."""
     return StubStore(objects, rules or [], FINDING.get("storage", {}))
-
-
-def hung(words: str) -> None:
-    """End, in the thread of a timer: a call does not end, whose fault is over."""
-    print(f"\n{words} has not ended after {HUNG_S:.0f} s", flush=True)
-    os._exit(1)
 
 
 class PackageLife:
@@ -112,9 +106,16 @@ class PackageLife:
             self.told(number, actor, verb)
 
     def told(self, number: int, actor: str, verb: str) -> None:
-        watch = threading.Timer(HUNG_S, hung, (f"{actor} {verb}",))
-        if FINDING["oracle"] == "hang":
-            watch.start()
+        """One operation, for so long at most: a writer whose call does not end is left where it is."""
+        call = threading.Thread(target=self.tried, args=(number, actor, verb), daemon=True)
+        call.start()
+        call.join(HUNG_S)
+        if call.is_alive():
+            print(ended := f"{actor} {verb}: it has not ended after {HUNG_S:.0f} s")
+            self.wrong.append(("hang", ended))
+            self.writers.pop(actor, None)
+
+    def tried(self, number: int, actor: str, verb: str) -> None:
         try:
             self.do(number, actor, verb)
             print(f"{actor} {verb}: done")
@@ -123,9 +124,7 @@ class PackageLife:
             if "like" in FINDING and re.search(FINDING["like"], str(error), re.IGNORECASE):
                 self.wrong.append(("error", ended))
             if verb != "close" and actor in self.writers:
-                self.told(number, actor, "close")
-        finally:
-            watch.cancel()
+                self.tried(number, actor, "close")
 
     def do(self, number: int, actor: str, verb: str) -> None:
         if verb in ("open", "flush", "close"):
@@ -382,4 +381,6 @@ def lost(life: PackageLife, promised: list[int], found: Sequence[Any]) -> list[s
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended = main()
+    sys.stdout.flush()
+    os._exit(ended)  # whatever calls have not ended

@@ -191,23 +191,17 @@ def test_an_error_is_what_a_finding_is_about_if_it_is_of_that_kind(
     assert [kind for kind, _ in life.wrong] == sees
 
 
-@pytest.mark.parametrize(("oracle", "ends"), [("hang", [1]), ("rows", [])])
-def test_a_call_that_does_not_end_is_what_a_finding_of_a_hang_is_about(
-    alone: Any, oracle: str, ends: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    over, left = threading.Event(), list[int]()
-
-    def left_with(status: int) -> None:
-        left.append(status)
-        over.set()
-
-    monkeypatch.setitem(alone.FINDING, "oracle", oracle)
-    monkeypatch.setattr(alone, "HUNG_S", 0.0)
-    monkeypatch.setattr(alone.os, "_exit", left_with)
-    monkeypatch.setattr(alone.PackageLife, "do", lambda *_: over.wait(20 if ends else 0))
-    alone.PackageLife(None).told(0, "w", "put")
-    assert left == ends
-    assert capsys.readouterr().out.count("w put has not ended after") == len(ends)
+def test_a_call_that_does_not_end_is_left_and_the_life_continues(alone: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(alone, "HUNG_S", 0.1)
+    monkeypatch.setattr(alone.PackageLife, "do", lambda *step: over.wait(20) if step[-1] == "put" else None)
+    life = alone.PackageLife(None)
+    life.writers = {"w": None, "v": None}
+    for step in ("put", "flush"):
+        life.told(0, "w", step)
+    over.set()
+    assert life.wrong == [("hang", "w put: it has not ended after 0 s")]
+    assert list(life.writers) == ["v"]
 
 
 def test_a_row_that_is_acknowledged_and_stored_nowhere_is_seen_in_any_state(alone: Any) -> None:
