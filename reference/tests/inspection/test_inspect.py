@@ -500,5 +500,5 @@ def test_so_many_wal_entries_are_looked_at_as_were_asked_for_whatever_the_limit_
     }
     assert [len(looked_at[entries]) for entries in (0, 1)] == [0, 2], "of two regions"
     assert len(looked_at[100]) > 2
-    with pytest.raises(InvalidArgument, match="-1 entries: at least 0"):
+    with pytest.raises(InvalidArgument, match="entries must be at least 0, not -1"):
         inspect("t", entries=-1, store=store)
