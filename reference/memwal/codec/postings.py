@@ -9,7 +9,7 @@ Source: the index files that pylance 0.33 to 14.0 write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,16 @@ class Postings:
             return self
         positions = None if self.positions is None else self.positions[np.repeat(kept, self.counts)]
         return Postings(documents=self.documents[kept], counts=self.counts[kept], positions=positions)
+
+    @classmethod
+    def joined(cls, lists: Sequence[tuple[int, Postings]]) -> Postings:
+        """All ``lists``, which are not none, as one. Each has before it the number that its document 0 gets."""
+        positions = [each.positions for _, each in lists if each.positions is not None]
+        return cls(
+            documents=np.concatenate([each.documents + first for first, each in lists]),
+            counts=np.concatenate([each.counts for _, each in lists]),
+            positions=np.concatenate(positions) if len(positions) == len(lists) else None,
+        )
 
 
 def layout(metadata: Mapping[bytes, bytes], path: str) -> PostingLayout:

@@ -94,6 +94,20 @@ class Corpus:
         """The same documents with other lists."""
         return Corpus(lengths=self.lengths, live=self.live, postings=postings, total=self.total)
 
+    @classmethod
+    def joined(cls, corpora: Sequence[Corpus]) -> Corpus:
+        """The documents of all of them as one corpus: those of each are numbered on from those before."""
+        firsts = np.cumsum([0, *(len(each.lengths) for each in corpora)]).tolist()
+        lists: dict[str, list[tuple[int, Postings]]] = {}
+        for first, each in zip(firsts, corpora, strict=False):
+            for term, found in each.postings.items():
+                lists.setdefault(term, []).append((first, found))
+        return cls(
+            lengths=np.concatenate([np.empty(0, np.uint32), *(each.lengths for each in corpora)]),
+            live=np.concatenate([np.empty(0, np.bool_), *(each.live for each in corpora)]),
+            postings={term: Postings.joined(found) for term, found in lists.items()},
+        ).counted()
+
     @implements("WRITER-027", "AMB-110")
     def statistics(self) -> CorpusStatistics:
         """Of the documents that count."""

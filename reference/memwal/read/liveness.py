@@ -35,7 +35,7 @@ class Liveness:
     _dead: dict[tuple[RegionId | None, int], Addresses] = field(default_factory=dict)
     """Addresses of the rows that do not count, ascending."""
     _told: dict[tuple[RegionId | None, int], tuple[str, ...] | None] = field(default_factory=dict)
-    """What `_of_tables` said."""
+    """What `of_tables` said."""
     _paths: dict[tuple[RegionId | None, int], str] = field(default_factory=dict)
     """The manifests of generations whose keys were asked for."""
     _there: dict[RegionId, list[Part]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Liveness:
         It is kept while the source and the generations above it are the same: they do not change. What is in memory or
         in the WAL does. ``of``: full names of files of the base table that it is made of, too.
         """
-        told = await self._of_tables(part)
+        told = await self.of_tables(part)
         if told is None or not isinstance(part, TablePart):
             return await make()
         name = (*what, part.io.root, told, self.fresh.view.base.primary_key, self.fresh.approximate)
@@ -84,7 +84,7 @@ class Liveness:
             return await remembered(part.io, name, make, size_bytes, of=(*told, *of))
         return await remembered(part.io, name, make, size_bytes, by=lambda _: told)
 
-    async def _of_tables(self, part: Part) -> tuple[str, ...] | None:
+    async def of_tables(self, part: Part) -> tuple[str, ...] | None:
         """The manifests of a source and of all generations above it; None if one of these is not a table."""
         which = part.region_id, part.generation
         if which not in self._told:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ..clauses import implements
@@ -67,7 +68,7 @@ class Matching:
     """Rows need all terms of the query, as far from each other as they are there."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Documents:
     """The rows of one source that may match, and what is known of them."""
 
@@ -78,23 +79,30 @@ class Documents:
     terms: AskedTerms
     parts: Parts
     live: Liveness
-    found: list[tuple[Addresses, Corpus]] = field(default_factory=list)
+    found: Sequence[tuple[Addresses, Corpus]] = ()
     """Rows by the number of their document in a corpus; and the corpus."""
+    joined: JoinedDocuments | None = None
+    """Of all generations, this one among them, where they are asked as one."""
 
     @implements("PLAN-024")
     async def gather(self) -> CorpusStatistics:
         """Read what is there of the terms; returns the statistics of the source."""
-        held = self.held
+        self.found = await self.of(self.terms.terms)
+        return sum((corpus.statistics() for _, corpus in self.found), CorpusStatistics())
+
+    async def of(self, terms: Sequence[str]) -> list[tuple[Addresses, Corpus]]:
+        """Its documents, with the lists of ``terms``."""
+        found, held = list[tuple[Addresses, Corpus]](), self.held
         if held is not None:
             own, done = held
             offsets = np.arange(done, dtype=np.uint64)
-            self.found.append((offsets, own.corpus(await self.live.of(self.part, offsets), self.terms.terms)))
+            found.append((offsets, own.corpus(await self.live.of(self.part, offsets), terms)))
         scanned = self.coverage.scanned
         if await self.part.fragments(NOTHING) if scanned is None else scanned:
-            await self._look_at_rows(held[1] if held is not None else 0)
+            found.append(await self._look_at_rows(held[1] if held is not None else 0, terms))
         for answered in self.coverage.answered:
-            await self._ask(answered)
-        return sum((corpus.statistics() for _, corpus in self.found), CorpusStatistics())
+            found += await self._ask(answered, terms)
+        return found
 
     @property
     def held(self) -> tuple[TextIndex, int] | None:
@@ -106,17 +114,18 @@ class Documents:
             return None
         return own, self.part.indexes.rows_indexed
 
-    async def _look_at_rows(self, first: int) -> None:
+    async def _look_at_rows(self, first: int, terms: Sequence[str]) -> tuple[Addresses, Corpus]:
         """Of rows that no index has the texts are cut here: from row ``first`` on of a MemTable."""
         assert self.index.tokenizer is not None
         rows = (await self.part.rows([self.asked.column], self.coverage.scanned)).slice(first)
         looked = TextIndex(self.index.tokenizer)
         looked.insert(rows.column(self.asked.column))
         addresses = rows.column(ROW_ADDRESS).to_numpy()
-        self.found.append((addresses, looked.corpus(await self.live.of(self.part, addresses), self.terms.terms)))
+        return addresses, looked.corpus(await self.live.of(self.part, addresses), terms)
 
     @implements("PLAN-011", "PLAN-023")
-    async def _ask(self, answered: Answered) -> None:
+    async def _ask(self, answered: Answered, terms: Sequence[str]) -> list[tuple[Addresses, Corpus]]:
+        corpora = list[tuple[Addresses, Corpus]]()
         for entry in answered.entries:
             opening = partial(stored_text.parts, answered.io, entry)
             for stored in await self._once(("text index", entry.uuid.uuid), opening, stored_text.size_bytes):
@@ -124,12 +133,13 @@ class Documents:
                 name: tuple[Hashable, ...] = ("documents of an index", stored.prefix)
                 addresses, corpus = await self._while_live(answered, stored, name, counting, _documents_bytes)
                 lists = dict[str, Postings]()
-                for term in self.terms.terms:
+                for term in terms:
                     reading = partial(self._of_term, stored, term, corpus.live)
                     name = ("documents of a term", stored.prefix, term, self.terms.phrase)
                     found = await self._while_live(answered, stored, name, reading, stored_text.lists_bytes)
                     lists.update(found)
-                self.found.append((addresses, corpus.with_lists(lists)))
+                corpora.append((addresses, corpus.with_lists(lists)))
+        return corpora
 
     async def _while_live(
         self,
@@ -175,6 +185,8 @@ class Documents:
     async def rank(self, everything: GlobalBM25) -> Ranked:
         """Its rows that match, by the statistics of all sources, best first."""
         statistics = await within(everything, everything.statistics())
+        if self.joined is not None:
+            return self.joined.ranked(self, statistics)
         matching = [(addresses, *corpus.scores(self.terms, statistics)) for addresses, corpus in self.found]
         addresses = np.concatenate([np.empty(0, np.uint64), *(own[found] for own, found, _ in matching)])
         values = np.concatenate([np.empty(0, np.float32), *(each[2] for each in matching)])
@@ -198,6 +210,75 @@ def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> tuple[Add
     return np.where(present, here[at], reuse.GONE), present
 
 
+@dataclass(slots=True, eq=False)
+class JoinedDocuments:
+    """The documents of all generations as one corpus, so that a search does not ask one generation after another.
+
+    They are kept, and so is the list of each term that was asked for, while the generations are the same.
+    """
+
+    sources: Sequence[Documents]
+    addresses: Addresses
+    corpus: Corpus
+    ends: npt.NDArray[np.int64]
+    """The number behind the last document of each source."""
+    scored: tuple[Addresses, npt.NDArray[np.float32], list[int]] | None = None
+    """Rows that match, their scores, and how many of them are in each source and those before it."""
+
+    def ranked(self, source: Documents, statistics: CorpusStatistics) -> Ranked:
+        """The rows of one source that match."""
+        if self.scored is None:
+            documents, scores = self.corpus.scores(source.terms, statistics)
+            ends = np.searchsorted(documents, self.ends).tolist()
+            self.scored = self.addresses[documents], scores, [0, *ends]
+        addresses, values, ends = self.scored
+        at = self.sources.index(source)
+        return Ranked(addresses[ends[at] : ends[at + 1]], values[ends[at] : ends[at + 1]], greatest=True)
+
+
+async def joined(documents: Sequence[Documents]) -> JoinedDocuments | None:
+    """The documents of all generations whose superseded rows only generations tell; None where nothing is kept."""
+    live = documents[0].live
+    io = live.fresh.io
+    if not io.remembers:
+        return None
+    told, sources = list[str](), list[Documents]()
+    for region_id, region in documents[0].parts.regions.items():
+        above = await live.of_tables(region[-1])
+        if above is not None:  # else a MemTable or a WAL tail supersedes rows of them
+            told += above
+            sources += [each for each in documents if each.part.region_id == region_id and each.coverage.scanned == ()]
+    if not sources:
+        return None
+    first = sources[0]
+    which = live.fresh.view.base.path, tuple(told), first.index.name, live.fresh.approximate
+
+    async def of_all() -> tuple[Addresses, Corpus, npt.NDArray[np.int64]]:
+        found = [await each.of(()) for each in sources]
+        addresses = [own for each in found for own, _ in each]
+        corpus = Corpus.joined([corpus for each in found for _, corpus in each])
+        return np.concatenate(addresses), corpus, np.cumsum([sum(len(own) for own, _ in each) for each in found])
+
+    async def of_term(term: str) -> Mapping[str, Postings]:
+        return Corpus.joined([corpus for each in sources for _, corpus in await each.of((term,))]).postings
+
+    def size_bytes(all_: tuple[Addresses, Corpus, npt.NDArray[np.int64]]) -> int:
+        return int(all_[0].nbytes + all_[1].lengths.nbytes + all_[1].live.nbytes + all_[2].nbytes)
+
+    def by(_: object) -> Sequence[str]:
+        return told
+
+    addresses, corpus, ends = await remembered(io, ("documents above", *which), of_all, size_bytes, by=by)
+    lists = dict[str, Postings]()
+    for term in first.terms.terms:
+        name = ("documents of a term above", *which, term, first.terms.phrase)
+        found: Mapping[str, Postings] = await remembered(
+            io, name, partial(of_term, term), stored_text.lists_bytes, by=by
+        )
+        lists.update(found)
+    return JoinedDocuments(sources, addresses, corpus.with_lists(lists), ends)
+
+
 @dataclass(slots=True)
 class GlobalBM25:
     """GlobalBM25Exec: the statistics of all sources together, which each of them scores its rows by."""
@@ -219,7 +300,13 @@ class GlobalBM25:
         """Gathered from every source before the first row is scored."""
         if self.found is None:
             total = CorpusStatistics()
+            if (above := await joined(self.documents)) is not None:
+                total = above.corpus.statistics()
+                for source in above.sources:
+                    source.joined = above
             for candidates, source in zip(self.child.inputs, self.documents, strict=True):
+                if source.joined is not None:
+                    continue  # it is among those
                 total += await within(candidates, source.gather())
             self.found = total
             self.outcome = f"{total.documents} documents"

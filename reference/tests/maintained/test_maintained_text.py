@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import lance
@@ -24,8 +25,10 @@ from memwal.drive import drive
 from memwal.effects import Io
 from memwal.maintained import build
 from memwal.maintained.base_index import MaintainedIndex, load
-from memwal.maintained.bm25 import CorpusStatistics
+from memwal.maintained.bm25 import Corpus, CorpusStatistics
 from memwal.maintained.memory import MemTableIndexes
+from memwal.maintained.text_index import TextIndex
+from memwal.maintained.tokenizer import Tokenizer
 from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 from memwal.table.state import latest
@@ -285,3 +288,34 @@ def test_a_missing_or_damaged_part_of_an_index_is_named(tmp_path: Path) -> None:
             native.statistics()
         file.write_bytes(data)
     assert native.statistics().documents == 1
+
+
+@pytest.mark.clause("WRITER-027", "AMB-110")
+@given(
+    st.lists(st.lists(st.text("ab ", max_size=6), max_size=4), max_size=4),
+    st.text("ab ", min_size=1, max_size=5),
+    st.sampled_from([{}, {"every_term": True}, {"phrase": True}]),
+    st.randoms(use_true_random=False),
+)
+def test_sources_that_are_joined_give_the_documents_and_scores_of_each_of_them(
+    sources: list[list[str]], query: str, how: dict[str, bool], draw: Random
+) -> None:
+    tokenizer = Tokenizer(settings=(("base_tokenizer", '"whitespace"'), ("stem", "false")))
+    asked = TextIndex(tokenizer).asked(query, **{"every_term": False, "phrase": False, **how})
+    corpora = []
+    for texts in sources:
+        index = TextIndex(tokenizer)
+        index.insert(pa.chunked_array([texts], pa.string()))
+        corpora.append(index.corpus(np.array([draw.random() < 0.7 for _ in texts], np.bool_), asked.terms))
+    every = Corpus.joined(corpora)
+    statistics = sum((corpus.statistics() for corpus in corpora), CorpusStatistics())
+    assert (every.statistics().documents, every.statistics().terms) == (statistics.documents, statistics.terms)
+    assert every.statistics().frequencies == statistics.frequencies
+    first, documents, scores = 0, list[int](), list[float]()
+    for corpus in corpora:
+        found, values = corpus.scores(asked, statistics)
+        documents += (found + first).tolist()
+        scores += values.tolist()
+        first += len(corpus.lengths)
+    found, values = every.scores(asked, statistics)
+    assert (found.tolist(), values.tolist()) == (documents, scores)

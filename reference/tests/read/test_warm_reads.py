@@ -7,7 +7,7 @@ manifest of each region, the end of its WAL, and whether each generation is stil
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import lance
@@ -20,8 +20,11 @@ from memwal.codec.data_file import Decoder
 from memwal.effects import Get, Head, List, ListFolders, Stat, StoreRequest
 from memwal.index import transforms
 from memwal.keys import Mask
+from memwal.maintained.bm25 import Corpus
 from memwal.read.parts import TablePart
+from memwal.read.text import Documents
 from memwal.stores.memory import MemoryStore
+from memwal.table.reuse import Addresses
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 ROWS, DIMENSION = 600, 8
@@ -254,6 +257,38 @@ def test_a_search_reads_few_rows_that_it_does_not_give_and_at_once_where_few_are
     scene.flush(rows(best[:1], 5).set_column(3, "text", pa.array(["far"])))
     found = ASK[what](scene.reader).column("id").to_pylist()
     assert (taken, len(found), set(best[1:].tolist()) <= set(found)) == ([7, 7], 3, True)
+
+
+@pytest.mark.parametrize("query", ["w17", "common w17"])
+def test_a_text_search_asks_its_generations_one_by_one_only_when_there_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    scene, of, asked = Warm(tmp_path).grown(3), Documents.of, Counter[bool]()
+
+    async def asking(documents: Documents, terms: Sequence[str]) -> list[tuple[Addresses, Corpus]]:
+        asked[documents.part.region_id is not None and isinstance(documents.part, TablePart)] += 1
+        return await of(documents, terms)
+
+    monkeypatch.setattr(Documents, "of", asking)
+
+    def found(reader: memwal.Table = scene.reader) -> tuple[pa.Table, bool]:
+        asked.clear()
+        return reader.search_text(query, "text", ROWS, index="by_text"), asked[True] > 0
+
+    (first, cold), (second, warm) = found(), found()
+    assert (cold, warm, second) == (True, False, first)
+    far = rows(np.array([117, *range(110, 117)]), 0).set_column(3, "text", pa.array(8 * ["far"]))
+    buckets = scene.writer.region_values(far).column("b").to_pylist()
+    far = far.filter(pa.array([bucket == buckets[0] for bucket in buckets]))
+    with scene.writer.writer(values={"b": buckets[0]}, background=False) as writer:
+        writer.put(far[1:])
+        at_first, _ = found()
+        writer.put(far[:1])
+        in_wal, _ = found()
+        assert in_wal == found(memwal.open("t", store=scene.store, remember_bytes=0))[0] != at_first
+        writer.flush()
+    (third, cold), (fourth, warm) = found(), found()
+    assert (cold, warm, fourth, third) == (True, False, third, in_wal)
 
 
 def test_a_filter_of_other_columns_asks_no_region_and_its_text_is_read_without_a_new_engine(
