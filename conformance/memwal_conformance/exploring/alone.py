@@ -316,8 +316,9 @@ def shows(attempt: int) -> list[tuple[str, str]]:
     print(f"\nafter {crash} changes of the store, manifest: {manifest(objects)}")
     promised = [number for at, number in store.acknowledged if at <= crash]
     print("acknowledged by then:", {number: life.written[number] for number in promised})
-    stored = unreadable(objects) + replayed_again(objects) + listed_twice(objects) + in_two_entries(objects)
-    told = [*life.wrong, *(("structure", each) for each in stored)]
+    stored = replayed_again(objects) + listed_twice(objects) + in_two_entries(objects)
+    told = [*life.wrong, *(("recovery", each) for each in unreadable(objects))]
+    told += [("structure", each) for each in stored]
     told += [("machine", each) for each in repeated(objects)]
     if (FINDING["oracle"], FINDING.get("where")) == ("rows", "stored"):
         told += [("rows", each) for each in lost_in_store(life)]

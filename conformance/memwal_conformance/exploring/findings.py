@@ -33,8 +33,8 @@ SEVERITY = {
     "error": "minor",
     "hang": "minor",
 }
-"""critical: a user loses rows, sees wrong ones, or cannot open the region; major: what is stored breaks a clause, or
-the process ends; minor: a call never ends, or in an error that is not due there."""
+"""critical: a user loses rows, sees wrong ones, or cannot open the region or the table; major: what is stored breaks a
+clause, or the process ends; minor: a call never ends, or in an error that is not due there."""
 OBSERVED = "observed"
 """In place of these where the texts leave it open: no finding counts."""
 NO_FILE = "there is none"

@@ -281,7 +281,7 @@ class Recoverer:
         except DamagedBytes as error:
             words = f"the store cannot be read: {without_names(str(error))}"
             yield Symptom(
-                oracle="structure", words=words, detail=str(error), clauses=DURABLE, order=state.order, where=where
+                oracle="recovery", words=words, detail=str(error), clauses=DURABLE, order=state.order, where=where
             )
             return
         if again is not None:

@@ -15,6 +15,7 @@ from memwal_conformance.adapters.process import AdapterProcess
 from memwal_conformance.exploring import (
     explorer,
     findings,
+    judging,
     lives,
     living,
     orders,
@@ -30,6 +31,7 @@ from memwal_conformance.exploring.orders import InOrder, Touched
 from memwal_conformance.exploring.plans import Plan, crash_states
 from memwal_conformance.exploring.shrinking import ShownRun
 from memwal_conformance.gate import Address, Do, FaultRule, LogEntry, RequestFate
+from memwal_conformance.judge.wire import DamagedBytes
 from memwal_conformance.protocol import AdapterError, Hello
 
 SHORT = ForeignLife(name="short", about="A put.", steps=lives.steps_of("w open, w put, w close", "short"))
@@ -71,6 +73,17 @@ def test_a_scan_through_the_memory_of_a_replaced_writer_is_told_by_its_own_claus
     (one,) = explored(broken("--bug", "memory_of_a_fenced_writer"), stale, 1, smaller=False).notebook.findings
     assert one.words == "a scan through the memory of a writer that another one has replaced lacks acknowledged rows"
     assert (one.oracle, one.clauses) == ("answer", ["READ-008"])
+
+
+def test_a_table_that_cannot_be_read_is_as_bad_as_a_region_that_cannot(
+    explored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object) -> None:
+        raise DamagedBytes("pylance cannot read the table: t/data/a.lance was not found")
+
+    monkeypatch.setattr(judging.judged, "read", unreadable)
+    (one,) = explored(REFERENCE, SHORT, 1, smaller=False, enough=1).notebook.findings
+    assert (one.oracle, one.severity, one.clauses) == ("recovery", "critical", ["WAL-001"])
 
 
 def test_an_implementation_that_halves_puts_is_found_and_the_finding_is_kept(explored, tmp_path: Path) -> None:
