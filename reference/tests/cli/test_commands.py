@@ -136,9 +136,23 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("command", ["", "'"])
-def test_an_adapter_that_is_no_command_is_refused_in_a_sentence(command: str) -> None:
-    done = run("conformance", "vectors", "matrix", command)
+@pytest.mark.parametrize("words", ["vectors matrix", "explore --against"])
+def test_an_adapter_that_is_no_command_is_refused_in_a_sentence(words: str, command: str) -> None:
+    done = run("conformance", *words.split(), command)
     assert (done.exit_code, "error: the " in done.output) == (2, True), done.output
+
+
+@pytest.mark.parametrize(
+    ("cited", "says"),
+    [
+        ("WAL-001", "WAL-001: see `memwal conformance clauses show WAL-001`"),
+        ("AMB-15", "AMB-15: see `memwal conformance notes show AMB-15`"),
+    ],
+)
+def test_what_a_message_cites_is_told_where_to_read_and_once(cited: str, says: str) -> None:
+    ended = endings.ending(ArtifactError(cited, "w", f"bad [{cited}]"), "people")
+    assert ended is not None
+    assert ended[1].splitlines()[1:] == [says]
 
 
 @pytest.mark.parametrize("words", MISTAKES)
