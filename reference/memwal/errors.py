@@ -71,7 +71,7 @@ _LISTED_MOST = 24
 """Names that a message has at most."""
 
 
-def _within(table: str, text: str) -> str:
+def in_table(table: str, text: str) -> str:
     """``text``, with the table named in front unless it is in there."""
     return f"{table}: {text}" if table not in text else text
 
@@ -86,7 +86,7 @@ class Outcome(MemwalError):
         super().__init__(self.SENTENCE.format_map(fields))
 
     def __str__(self) -> str:
-        return _within(self.table, super().__str__())
+        return in_table(self.table, super().__str__())
 
 
 class NotFound(Outcome):
@@ -255,7 +255,7 @@ class ArtifactError(MemwalError):
         self.clause, self.path, self.offset, self.reason = clause, path, offset, reason
 
     def __str__(self) -> str:
-        return _within(self.table, super().__str__())
+        return in_table(self.table, super().__str__())
 
 
 class EngineBug(AssertionError):

@@ -12,6 +12,7 @@ from pathlib import Path
 from memwal.errors import InvalidArgument, check_name
 
 from ..protocol import AdapterError, Hello, Json, ProtocolViolation
+from . import versions
 from .aided import BASE_WRITER, JOBS, AidedProcess, Command, lent
 from .process import AdapterProcess, Exchange
 
@@ -25,12 +26,22 @@ UNPLAYED: Mapping[Command, tuple[str, ...]] = {SUITE: ("snapshot.run R",)}
 """Player -> messages that it cannot answer under a revision: no text says what a region snapshot of R looks like."""
 
 
-def command_line(text: str) -> Command:
-    """The words of a command that a person wrote in one text. Raises `InvalidArgument`."""
+def command_of(adapter: str, version: str | None = None) -> Command:
+    """The command behind an adapter's name; any other text is a command. ``version``: of the native package.
+
+    Raises `InvalidArgument` if there is none.
+    """
+    if adapter == "reference":
+        return REFERENCE
+    if adapter == versions.NAME:
+        try:
+            return versions.command(version)
+        except versions.NotInstalled as error:
+            raise InvalidArgument(str(error)) from error
     try:
-        words = tuple(shlex.split(text))
+        words = tuple(shlex.split(adapter))
     except ValueError as error:
-        raise InvalidArgument(f"the adapter {text!r} is not a command: {str(error).lower()}") from error
+        raise InvalidArgument(f"the adapter {adapter!r} is not a command: {str(error).lower()}") from error
     if not words:
         raise InvalidArgument("the command of the adapter is empty: write reference, native or a command")
     return words

@@ -26,23 +26,13 @@ FAILED = 1
 USAGE = 2
 
 
-def command(adapter: str) -> tuple[str, ...]:
-    """The command behind an adapter's name; any other text is a command."""
-    from ..adapters import versions
-    from ..adapters.harness import REFERENCE, command_line
-
-    if adapter == "reference":
-        return REFERENCE
-    return versions.command(None) if adapter == versions.NAME else command_line(adapter)
-
-
 @contextlib.contextmanager
 def running(adapter: str, timeout_s: float = 60.0) -> Iterator[Harness]:
     """A harness for an adapter; ends the command with one line if the adapter is broken."""
-    from ..adapters.harness import Harness
+    from ..adapters.harness import Harness, command_of
     from ..adapters.process import BROKEN
 
-    harness = Harness(command=command(adapter), limit_s=timeout_s, settings={})
+    harness = Harness(command=command_of(adapter), limit_s=timeout_s, settings={})
     try:
         yield harness
     except BROKEN as error:

@@ -25,7 +25,7 @@ import lance.mem_wal as mem_wal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memwal_conformance.exploring.stored import entries, in_two_entries, listed_twice, manifest, repeated
+from memwal_conformance.exploring.stored import in_two_entries, listed_twice, manifest, repeated, replayed
 from memwal_conformance.exploring.stub import BUCKET, StubStore
 
 FINDING: dict[str, Any] = {}
@@ -347,8 +347,8 @@ def replayed_again(objects: dict[str, bytes]) -> list[str]:
     for number, folder in newest["generations"]:
         rows = life.dataset("look", f"/_mem_wal/{REGION}/{folder}").to_table().to_pylist()
         flushed = {(row["id"], row["v"]) for row in rows}
-        for position, entry in entries(objects).items():
-            if position > newest["replay_after"] and (again := sorted(flushed.intersection(entry))):
+        for position, entry in replayed(objects).items():
+            if again := sorted(flushed.intersection(entry)):
                 where = f"WAL entry {position}, behind replay position {newest['replay_after']}"
                 told.append(f"rows {again} are in generation {number} and in {where}")
     return told
@@ -359,8 +359,7 @@ def lost_in_store(life: PackageLife) -> list[str]:
     looked = store_of({})
     for changes, objects in enumerate(life.store.states):
         looked.objects = objects
-        replayed = manifest(objects)["replay_after"]
-        behind = [pair for position, rows in entries(objects).items() if position > replayed for pair in rows]
+        behind = [pair for rows in replayed(objects).values() for pair in rows]
         promised = [number for at, number in life.store.acknowledged if at <= changes]
         if told := lost(life, promised, rows_of(looked, behind)):
             return [f"{each}, in what is stored after {changes} changes" for each in told]

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from memwal.errors import InvalidArgument
 from memwal_sim import parallel
 from memwal_sim.parallel import HERE, Workers
 
 from ..adapters import harness as adapters
-from ..adapters import versions
 from ..adapters.harness import Harness
 from .adapters import LIMIT_S, explored
 from .explorer import ForeignExploration
@@ -47,13 +45,7 @@ class ExplorationTask:
 
     def harness(self) -> Harness:
         """The adapter. Close it. Raises `InvalidArgument`."""
-        if self.against == versions.NAME:
-            try:
-                command = versions.command(self.version)
-            except versions.NotInstalled as error:
-                raise InvalidArgument(str(error)) from error
-        else:
-            command = adapters.REFERENCE if self.against == "reference" else adapters.command_line(self.against)
+        command = adapters.command_of(self.against, self.version)
         return explored(command, self.settings, adapters.players(self.roles_by), limit_s=self.limit_s)
 
 

@@ -80,6 +80,12 @@ def entries(objects: dict[str, bytes]) -> dict[int, list[tuple[int, str | None]]
     return dict(sorted(found.items()))
 
 
+def replayed(objects: dict[str, bytes]) -> dict[int, list[tuple[int, str | None]]]:
+    """Those that a recovery replays: the entries behind the replay position."""
+    after = manifest(objects)["replay_after"]
+    return {position: rows for position, rows in entries(objects).items() if position > after}
+
+
 def in_two_entries(objects: dict[str, bytes]) -> list[str]:
     """Rows that stand in several WAL entries: no two writes have a value in common."""
     where: dict[tuple[int, str], set[int]] = defaultdict(set)

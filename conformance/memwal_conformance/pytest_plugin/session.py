@@ -16,7 +16,7 @@ from memwal.errors import InvalidArgument, check_name
 from .. import vectors
 from ..adapters import versions
 from ..adapters.aided import Command
-from ..adapters.harness import REFERENCE, Harness, command_line, players
+from ..adapters.harness import Harness, command_of, players
 from ..adapters.process import BROKEN, Exchange
 from ..gate.requests import class_of, name_of
 from ..places import scenario_files, vector_files
@@ -80,22 +80,15 @@ class Session:
         self.smoke_ran: set[str] = set()
         """Ids of the smoke cases that this process has run."""
 
-    def _written(self, given: str) -> tuple[str, ...]:
-        try:
-            return command_line(given)
-        except InvalidArgument as error:
-            raise pytest.UsageError(f"--memwal-adapter: {error}") from error
-
     def _command(self, given: str | None) -> tuple[str, ...]:
         version: str | None = self.config.getoption("--native-version")
         if version is not None and given != versions.NAME:
             raise pytest.UsageError(f"--native-version needs --memwal-adapter {versions.NAME}")
-        if given != versions.NAME:
-            return self._written(given) if given else REFERENCE
         try:
-            return versions.command(version)
-        except versions.NotInstalled as error:
-            raise pytest.UsageError(f"--native-version: {error}") from error
+            return command_of(given or "reference", version)
+        except InvalidArgument as error:
+            option = "--native-version" if version is not None else "--memwal-adapter"
+            raise pytest.UsageError(f"{option}: {error}") from error
 
     def _players(self) -> dict[str, Command]:
         """See `players`."""

@@ -18,8 +18,7 @@ from memwal_sim.traces.trace import Trace
 from memwal_sim.traces.trace import load as load_trace
 
 from .. import vectors
-from ..adapters import versions
-from ..adapters.harness import REFERENCE, Harness, command_line
+from ..adapters.harness import Harness, command_of
 from ..adapters.process import AdapterCrash, AdapterMissing, AdapterTimeout
 from ..protocol import AdapterError, Hello, Json, ProtocolViolation
 from ..registry.levels import levels_of
@@ -81,18 +80,6 @@ def replay(file: Path, adapter: str, *, revision: str | None = None, as_json: bo
     for answer in answers:
         _show(answer, as_json=as_json)
     return max(_STATUS.get(answer.verdict, OPEN) for answer in answers)
-
-
-def command_of(adapter: str) -> tuple[str, ...]:
-    """The command of an adapter. Raises `InvalidArgument` if there is none."""
-    if adapter == "reference":
-        return REFERENCE
-    if adapter != versions.NAME:
-        return command_line(adapter)
-    try:
-        return versions.command(None)
-    except versions.NotInstalled as error:
-        raise InvalidArgument(str(error)) from error
 
 
 def replayed(file: Path, command: Sequence[str], revision: str | None = None) -> list[Answer]:

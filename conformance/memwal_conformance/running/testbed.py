@@ -88,8 +88,6 @@ class Testbed:
         False after ``limit_s``, or if it cannot act any more: every message that it may be about is answered, or the
         actor waits at another rule. ``background``: actors make requests also when all their messages are answered.
         """
-        for _, call in self.under_way:
-            call.when_over(self._news)
         while not any(map(self.acted, labels)):
             if not background and all(self._is_done(self.rules[label].at.actor) for label in labels):
                 return any(map(self.acted, labels))
@@ -105,8 +103,6 @@ class Testbed:
         never end, it is let go after `BESIDE_S`.
         """
         ends = time.monotonic() + BESIDE_S
-        for _, call in self.under_way:
-            call.when_over(self._news)
         while not self._is_done(ANY) and time.monotonic() < ends:
             if not self._news.wait(QUIET_S):
                 break
@@ -122,6 +118,7 @@ class Testbed:
     def sent(self, actor: str, call: PendingCall) -> None:
         """A message is under way. It may have met a rule that kills before this is said."""
         self.under_way.append((actor, call))
+        call.when_over(self._news)
         if actor in self.killed and not isinstance(self.processes.get(actor), AdapterProcess):
             call.abandon()
 

@@ -305,8 +305,9 @@ class Queries:
         consistency: str,
         writers: Sequence[Writer],
     ) -> asking.Query:
-        for twice in (name for name, times in Counter(columns or ()).items() if times > 1):
-            raise InvalidArgument(f"columns has {twice!r} twice: a column is read once")
+        twice = [name for name, times in Counter(columns or ()).items() if times > 1]
+        if twice:
+            raise InvalidArgument(f"columns has {twice[0]!r} twice: a column is read once")
         keep = filters.parse(condition, self.schema) if condition is not None else None
         understood = predicates.understood(condition, self.schema)
         # A table of Arrow without columns forgets how many rows it has: one is read, and left out of the answer.

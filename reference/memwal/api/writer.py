@@ -49,7 +49,7 @@ class Writer:
         others: Iterable[Writer] = (),
     ) -> None:
         """``others``: open writers that may hold none of this one's keys: those of other manual regions."""
-        self._writer, self._place, self._io = opened, place, place.io
+        self._writer, self._place = opened, place
         self._others = others
         self._durable, self._indexed = durable, indexed
         self._threads = Threads(place.store, place.listener, f"memwal writer of {opened.region.region_id}")
@@ -165,7 +165,7 @@ class Writer:
     def done(self) -> tuple[Mark, ...]:
         """Of each application the newest batch with finished tasks in this region, wherever that stands (AMB-149)."""
         held = [mark for memtable in self._writer.unflushed() for mark in memtable.done]
-        return self._run(marks.done(self._io, self._writer.region, held))
+        return self._run(marks.done(self._place.io, self._writer.region, held))
 
     def flush_wal(self) -> None:
         """Store buffered rows in the WAL, as one entry if that is not too large."""

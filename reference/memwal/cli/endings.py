@@ -18,6 +18,7 @@ from memwal.errors import (
     OutcomeUnknown,
     StorageError,
     Unreachable,
+    in_table,
 )
 from memwal.ids import UINT64_MAX
 from memwal.words import reason
@@ -71,7 +72,7 @@ def ending(error: BaseException, table: str = "") -> tuple[int, str] | None:
         return USAGE, f"error: this command needs {error.name}: install it with `pip install 'memwal[{extra}]'`"
     arrow = getattr(sys.modules.get("pyarrow"), "ArrowException", None)
     if arrow is not None and isinstance(error, arrow):
-        return NOT_WELL, _in_table(f"error: {str(error).splitlines()[0]}", table)
+        return NOT_WELL, f"error: {in_table(table, str(error).splitlines()[0])}"
     return None
 
 
@@ -85,16 +86,10 @@ def _of_ours(error: MemwalError, table: str) -> tuple[int, str]:
     code, remedy = next((code, remedy) for kind, code, remedy in REMEDIES if isinstance(error, kind))
     damaged = isinstance(error, ArtifactError)
     reason = str(error) if damaged else _MANIFEST.sub(lambda name: f"version {UINT64_MAX - int(name[1])}", str(error))
-    said = _in_table(f"{'damaged' if damaged else 'error'}: {reason}", table).rstrip(".")
+    said = f"{'damaged' if damaged else 'error'}: {in_table(table, reason)}".rstrip(".")
     what = remedy.format(table=table) if table or "{table}" not in remedy else ""
     return code, f"{said}; {what}" if what else said
 
 
 def _explained(cited: str) -> str:
     return f"{cited}: see `memwal conformance {'notes' if cited.startswith('AMB-') else 'clauses'} show {cited}`"
-
-
-def _in_table(said: str, table: str) -> str:
-    """``said``, with the table named in front unless it is in there."""
-    kind, _, reason = said.partition(": ")
-    return said if not table or table in said else f"{kind}: {table}: {reason}"

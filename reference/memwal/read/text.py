@@ -22,6 +22,7 @@ from ..codec.pb.lance import table_pb2
 from ..codec.postings import Postings
 from ..effects import Io, remembered
 from ..errors import InvalidArgument
+from ..ids import RegionId
 from ..keys import Mask
 from ..maintained import stored_text
 from ..maintained.base_index import MaintainedIndex
@@ -68,7 +69,7 @@ class Matching:
     """Rows need all terms of the query, as far from each other as they are there."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class Documents:
     """The rows of one source that may match, and what is known of them."""
 
@@ -81,8 +82,8 @@ class Documents:
     live: Liveness
     found: Sequence[tuple[Addresses, Corpus]] = ()
     """Rows by the number of their document in a corpus; and the corpus."""
-    joined: JoinedDocuments | None = None
-    """Of all generations, this one among them, where they are asked as one."""
+    joined: tuple[JoinedDocuments, int] | None = None
+    """Those of all generations where they are asked as one, and which of their sources this is."""
 
     @implements("PLAN-024")
     async def gather(self) -> CorpusStatistics:
@@ -186,7 +187,8 @@ class Documents:
         """Its rows that match, by the statistics of all sources, best first."""
         statistics = await within(everything, everything.statistics())
         if self.joined is not None:
-            return self.joined.ranked(self, statistics)
+            above, place = self.joined
+            return above.ranked(place, self.terms, statistics)
         matching = [(addresses, *corpus.scores(self.terms, statistics)) for addresses, corpus in self.found]
         addresses = np.concatenate([np.empty(0, np.uint64), *(own[found] for own, found, _ in matching)])
         values = np.concatenate([np.empty(0, np.float32), *(each[2] for each in matching)])
@@ -210,7 +212,7 @@ def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> tuple[Add
     return np.where(present, here[at], reuse.GONE), present
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class JoinedDocuments:
     """The documents of all generations as one corpus, so that a search does not ask one generation after another.
 
@@ -225,15 +227,15 @@ class JoinedDocuments:
     scored: tuple[Addresses, npt.NDArray[np.float32], list[int]] | None = None
     """Rows that match, their scores, and how many of them are in each source and those before it."""
 
-    def ranked(self, source: Documents, statistics: CorpusStatistics) -> Ranked:
-        """The rows of one source that match."""
+    def ranked(self, place: int, terms: AskedTerms, statistics: CorpusStatistics) -> Ranked:
+        """The rows that match of one source."""
         if self.scored is None:
-            documents, scores = self.corpus.scores(source.terms, statistics)
+            documents, scores = self.corpus.scores(terms, statistics)
             ends = np.searchsorted(documents, self.ends).tolist()
             self.scored = self.addresses[documents], scores, [0, *ends]
         addresses, values, ends = self.scored
-        at = self.sources.index(source)
-        return Ranked(addresses[ends[at] : ends[at + 1]], values[ends[at] : ends[at + 1]], greatest=True)
+        own = slice(ends[place], ends[place + 1])
+        return Ranked(addresses[own], values[own], greatest=True)
 
 
 async def joined(documents: Sequence[Documents]) -> JoinedDocuments | None:
@@ -242,14 +244,15 @@ async def joined(documents: Sequence[Documents]) -> JoinedDocuments | None:
     io = live.fresh.io
     if not io.remembers:
         return None
-    told, sources = list[str](), list[Documents]()
+    above = dict[RegionId, tuple[str, ...]]()
     for region_id, region in documents[0].parts.regions.items():
-        above = await live.of_tables(region[-1])
-        if above is not None:  # else a MemTable or a WAL tail supersedes rows of them
-            told += above
-            sources += [each for each in documents if each.part.region_id == region_id and each.coverage.scanned == ()]
+        manifests = await live.of_tables(region[-1])
+        if manifests is not None:  # else a MemTable or a WAL tail supersedes rows of them
+            above[region_id] = manifests
+    sources = [each for each in documents if each.part.region_id in above and each.coverage.scanned == ()]
     if not sources:
         return None
+    told = [name for manifests in above.values() for name in manifests]
     first = sources[0]
     which = live.fresh.view.base.path, tuple(told), first.index.name, live.fresh.approximate
 
@@ -263,7 +266,8 @@ async def joined(documents: Sequence[Documents]) -> JoinedDocuments | None:
         return Corpus.joined([corpus for each in sources for _, corpus in await each.of((term,))]).postings
 
     def size_bytes(all_: tuple[Addresses, Corpus, npt.NDArray[np.int64]]) -> int:
-        return int(all_[0].nbytes + all_[1].lengths.nbytes + all_[1].live.nbytes + all_[2].nbytes)
+        addresses, corpus, ends = all_
+        return _documents_bytes((addresses, corpus)) + corpus.lengths.nbytes + ends.nbytes
 
     def by(_: object) -> Sequence[str]:
         return told
@@ -302,8 +306,8 @@ class GlobalBM25:
             total = CorpusStatistics()
             if (above := await joined(self.documents)) is not None:
                 total = above.corpus.statistics()
-                for source in above.sources:
-                    source.joined = above
+                for place, source in enumerate(above.sources):
+                    source.joined = above, place
             for candidates, source in zip(self.child.inputs, self.documents, strict=True):
                 if source.joined is not None:
                     continue  # it is among those
