@@ -232,7 +232,7 @@ def key_indexes_have_every_key(
         return
     values = pages.column("values").combine_chunks().take(pa.array(order[at]))
     same = pc.equal(_comparable(values.cast(wanted.type)), _comparable(wanted.take(pa.array(places))))
-    if not pc.all(same, skip_nulls=False).as_py():
+    if not pc.all(same, skip_nulls=False, min_count=0).as_py():
         row = int(places[np.argmin(same.fill_null(False).to_numpy(zero_copy_only=False))])
         yield objection(path, f"has another key for row {row} of generation {generation.number}")
 

@@ -500,6 +500,23 @@ def test_generations_with_any_float_equal_their_wal(wide: float | None) -> None:
     assert verify(store).clean
 
 
+@pytest.mark.clause("AMB-45", "AMB-49")
+@pytest.mark.parametrize("revision", ["B", "R"])
+def test_a_generation_whose_rows_were_all_deleted_is_read_by_its_newest_version_and_merged(
+    revision: str, tmp_path: Path
+) -> None:
+    table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], revision=revision)
+    flush(table, rows((1, "gone", 1)))
+    flush(table, rows((2, "here", 1)))
+    (folder,) = tmp_path.glob("t/_mem_wal/*/*_gen_1")
+    lance.dataset(str(folder)).delete("true")
+    there = memwal.open(tmp_path / "t")
+    assert there.scan().column("id").to_pylist() == [2]
+    assert "generations_equal_their_wal" in {finding.oracle for finding in there.verify().findings}
+    there.merge()
+    assert there.base.scan().column("id").to_pylist() == [2]
+
+
 def test_a_version_that_is_collected_between_its_listing_and_its_reading_is_no_finding(tmp_path: Path) -> None:
     table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"])
     collected: list[str] = []
