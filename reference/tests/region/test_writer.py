@@ -113,7 +113,7 @@ def test_a_durable_put_ends_only_after_its_entry_was_created(there: Scene) -> No
     assert there.entries() == [[(1, "a")]]
 
 
-@pytest.mark.clause("WRITER-009", "WRITER-016", "GEN-017")
+@pytest.mark.clause("WRITER-009", "WRITER-016", "GEN-017", "AMB-23")
 def test_rows_are_visible_before_their_entry_is_stored(there: Scene) -> None:
     writer = there.open()
     put = there.pause(writer.put(rows((1, "a"))))
