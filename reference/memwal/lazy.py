@@ -32,17 +32,17 @@ def loader(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], 
 
 
 def light(*, frames: bool) -> None:
-    """Load what is `LATER` only when one of its names is used.
+    """Load what is `LATER` when one of its names is used, and compile methods of dataclasses when they are called.
 
     Without ``frames`` this is a process that uses tables and no more: pandas is never loaded then, of `ROOMS` what is
-    used, methods of dataclasses are compiled when they are called, and NumPy starts no threads for linear algebra.
-    (Bugs are planted in modules that are loaded, so that a process which plants some loads all of them.)
+    used, and NumPy starts no threads for linear algebra. (Bugs are planted in modules that are loaded, so that a
+    process which plants some loads all of them.)
     """
+    if _compiled is not None:
+        dataclasses._create_fn = _compiled_when_called  # type: ignore[attr-defined]
     sys.meta_path[:0] = [_Later(LATER, ())] if frames else [_NoFrames(), _Later(LATER, ROOMS)]
     if not frames:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        if _compiled is not None:
-            dataclasses._create_fn = _compiled_when_called  # type: ignore[attr-defined]
 
 
 LATER = ("lance", "pyarrow.compute")

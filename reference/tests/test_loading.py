@@ -205,13 +205,14 @@ with ThreadPoolExecutor(8) as pool:
 
 
 @pytest.mark.skipif(not hasattr(dataclasses, "_create_fn"), reason="this Python makes all methods of a class at once")
-def test_methods_of_dataclasses_are_compiled_when_they_are_called_and_do_what_they_did() -> None:
+@pytest.mark.parametrize("frames", [False, True])
+def test_methods_of_dataclasses_are_compiled_when_they_are_called_and_do_what_they_did(frames: bool) -> None:
     program = """
 import dataclasses, sys
 from memwal import lazy
 compiled, make = [], dataclasses._create_fn
 lazy._compiled = lambda name, *source, **names: compiled.append(name) or make(name, *source, **names)
-lazy.light(frames=False)
+lazy.light(frames=sys.argv[1] == "True")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
@@ -235,7 +236,9 @@ for wrong in (lambda: Point(1), lambda: Point(), lambda: setattr(points[0], "x",
 print(Point.__init__.__qualname__, Point.__eq__ is not Named.__eq__, dataclasses.replace(points[3], y=5))
 print(len(compiled))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(frames)], capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.stdout.splitlines() == [
         "[]",
         "Named(x=1, y=2, name='a') [True, True, False, False] 3"
