@@ -112,8 +112,12 @@ func bytesOf(value cell) ([]byte, error) {
 	case strings.HasPrefix(value.T, "float32["):
 		return nil, refused{"invalid_argument", "a vector has no hash"}
 	case value.T == "float32" || value.T == "float64":
+		width := 64
+		if value.T == "float32" {
+			width = 32 // the binary32 that the text rounds to
+		}
 		var float float64
-		float, err = strconv.ParseFloat(text, 64)
+		float, err = strconv.ParseFloat(text, width)
 		number = math.Float64bits(float + 0) // one zero: -0 + 0 is 0
 		if math.IsNaN(float) {
 			number = 0x7ff8000000000000 // one NaN: Go's own has other bits

@@ -104,7 +104,8 @@ public final class Adapter {
             case "binary" -> Base64.getDecoder().decode((String) value);
             case "bool" -> eight(Boolean.TRUE.equals(value) ? 1 : 0);
             // one zero, since -0 + 0 is 0; one NaN, by doubleToLongBits
-            case "float32", "float64" -> eight(Double.doubleToLongBits(Double.parseDouble((String) value) + 0.0));
+            case "float32" -> eight(Double.doubleToLongBits(Float.parseFloat((String) value) + 0.0));
+            case "float64" -> eight(Double.doubleToLongBits(Double.parseDouble((String) value) + 0.0));
             case "uint64" -> eight(unsigned((String) value, "invalid_argument"));
             default -> eight(Long.parseLong((String) value)); // integers, date32, timestamp_us
         };

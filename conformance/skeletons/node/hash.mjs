@@ -42,11 +42,10 @@ function wholeNumber(value, bytes) {
   return data;
 }
 
-function float(value, bytes) {
+function float(number, bytes) {
   const data = Buffer.alloc(bytes);
-  const number = Number(value) + 0;
-  if (bytes === 8) data.writeDoubleLE(number);
-  else data.writeFloatLE(number);
+  if (bytes === 8) data.writeDoubleLE(number + 0);
+  else data.writeFloatLE(number + 0);
   return data;
 }
 
@@ -56,8 +55,8 @@ function bytesOf(cell, revision) {
     case "utf8": return Buffer.from(cell.v, "utf-8");
     case "binary": return Buffer.from(cell.v, "base64");
     case "bool": return wholeNumber(cell.v ? 1n : 0n, revision === "R" ? 4 : 8);
-    case "float32": return float(cell.v, revision === "R" ? 4 : 8);
-    case "float64": return float(cell.v, 8);
+    case "float32": return float(Math.fround(cell.v), revision === "R" ? 4 : 8);
+    case "float64": return float(Number(cell.v), 8);
     case "int64": case "uint64": case "timestamp_us": return wholeNumber(BigInt(cell.v), 8);
     case "int8": case "int16": case "int32": case "uint8": case "uint16": case "uint32": case "date32":
       return wholeNumber(BigInt(cell.v), revision === "R" ? 4 : 8);

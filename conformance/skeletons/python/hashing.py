@@ -65,8 +65,11 @@ def _bytes_of(cell: Cell, revision: str) -> bytes:
         return str(value).encode()
     if kind == "binary":
         return base64.b64decode(value)
-    if kind in ("float32", "float64"):
-        return struct.pack("<d" if wide or kind == "float64" else "<f", float(value) + 0.0)
+    if kind == "float32":
+        narrow = struct.pack("<f", float(value) + 0.0)
+        return struct.pack("<d", *struct.unpack("<f", narrow)) if wide else narrow
+    if kind == "float64":
+        return struct.pack("<d", float(value) + 0.0)
     if kind in ("int64", "uint64", "timestamp_us"):
         return (int(value) & (1 << 64) - 1).to_bytes(8, "little")
     if kind in ("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "date32"):

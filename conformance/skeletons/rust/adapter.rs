@@ -77,7 +77,10 @@ fn bytes_of(cell: &Json) -> Result<Vec<u8>, Refused> {
         "binary" => from_base64(text),
         "bool" => ((*value == Json::Bool(true)) as i64).to_le_bytes().to_vec(),
         "float32" | "float64" => {
-            let number = text.parse::<f64>().map_err(|e| bad(&e))? + 0.0; // one zero: -0 + 0 is 0
+            // a float32 is the binary32 that its text rounds to
+            let narrow = kind == "float32";
+            let number = if narrow { text.parse::<f32>().map(f64::from) } else { text.parse() };
+            let number: f64 = number.map_err(|e| bad(&e))? + 0.0; // one zero: -0 + 0 is 0
             let form = if number.is_nan() { 0x7ff8_0000_0000_0000 } else { number.to_bits() }; // one NaN
             form.to_le_bytes().to_vec()
         }

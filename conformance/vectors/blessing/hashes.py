@@ -31,6 +31,8 @@ OTHER_NUMBERS: list[tuple[str, Any, bytes]] = [
     ("uint64", 2**64 - 1, bytes.fromhex("ffffffffffffffff")),
     ("float32", "1.5", bytes.fromhex("000000000000f83f")),
     ("float64", "-1.5", bytes.fromhex("000000000000f8bf")),
+    ("float32", "0.1", bytes.fromhex("000000a09999b93f")),
+    ("float64", "0.1", bytes.fromhex("9a9999999999b93f")),
     ("float32", "-0.0", bytes(8)),
     ("float64", "-0.0", bytes(8)),
     ("float32", "NaN", bytes.fromhex("000000000000f87f")),
