@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -168,7 +168,8 @@ def reply(line: bytes, number: int, message: str) -> Json:
     try:
         decoded = json.loads(line)
     except (ValueError, RecursionError):
-        raise ProtocolViolation(f"the answer to {message} is not JSON: {shown(line)}") from None
+        text = f"the answer to {message} is not JSON: {shown(line)}; standard output is for replies only"
+        raise ProtocolViolation(text) from None
     wrong = problem("urn:memwal:envelope#/$defs/reply", decoded)
     if wrong is not None:
         raise ProtocolViolation(f"the answer to {message} is not a reply: {wrong}")
@@ -226,7 +227,24 @@ def number_of(line: bytes) -> int | None:
 
 def shown(line: bytes) -> str:
     """The beginning of a line for an error text."""
-    return repr(line[:120]) + ("…" if len(line) > 120 else "")
+    text = line[:120].decode("utf-8", "backslashreplace").rstrip("\r\n")
+    return json.dumps(text, ensure_ascii=False) + ("…" if len(line) > 120 else "")
+
+
+def _is_parameter(named: str) -> bool:
+    """Whether ``message word`` names a parameter, or one of the kinds that a parameter may be."""
+    message, _, word = named.partition(" ")
+    return message in messages() and word in set(_words(messages()[message].schema["$defs"]["params"]))
+
+
+def _words(schema: Any) -> Iterator[str]:
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _words(each)
+    elif isinstance(schema, dict):
+        yield from schema.get("properties", ())
+        yield from schema.get("enum", [schema["const"]] if "const" in schema else [])
+        yield from _words(list(schema.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +268,8 @@ class Hello:
     """Roles that the run has another play, by ``--roles-by``. No adapter says this."""
     unplayed: tuple[str, ...] = ()
     """Messages of these roles that their player cannot answer under a revision, each as ``message revision``."""
+    unknown: tuple[str, ...] = ()
+    """What ``partial`` and ``without`` name and this suite does not know."""
 
     @property
     def claimed(self) -> dict[str, str]:
@@ -260,17 +280,20 @@ class Hello:
     @staticmethod
     def of(result: Json) -> Hello:
         """From the result of ``hello``."""
+        partial, without = sorted(result.get("partial", ())), sorted(result.get("without", ()))
+        unknown = [m for m in partial if m not in messages()] + [each for each in without if not _is_parameter(each)]
         return Hello(
             implementation=result["implementation"],
             version=result["version"],
             revisions=tuple(r for r in REVISIONS if r in result["revisions"]),
             roles=tuple(r for r in ROLES if r in result["roles"]),
             capabilities=frozenset(result["capabilities"]),
-            partial=tuple(message for message in messages() if message in result.get("partial", ())),
-            without=tuple(sorted(result.get("without", ()))),
+            partial=tuple(message for message in messages() if message in partial),
+            without=tuple(without),
             helped=tuple(result.get("helped", ())),
             looks_as=result.get("looks_as", ""),
             lent=tuple(result.get("lent", ())),
+            unknown=tuple(result.get("unknown", unknown)),
         )
 
     def answers(self, message: str, revision: str = "") -> bool:

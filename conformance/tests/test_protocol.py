@@ -130,7 +130,8 @@ def test_the_harness_cannot_send_what_the_schema_forbids(params: dict[str, Any],
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"hello there\n", "not JSON"),
+        (b"hello there\n", 'not JSON: "hello there"; standard output is for replies only$'),
+        (b'\xff"\n', r'not JSON: "\\\\xff\\""; '),
         (b"[]\n", "not a reply"),
         (b'{"id": "1"}\n', "not a reply"),
         (b'{"id": "1", "result": {}, "error": {"kind": "fenced", "message": ""}}\n', "not a reply"),
@@ -157,6 +158,15 @@ def test_an_error_reply_keeps_the_native_text_word_for_word() -> None:
     with pytest.raises(AdapterError) as caught:
         protocol.reply(line, 1, "writer.put")
     assert (caught.value.kind, caught.value.native) == ("fenced", "Writer «7» fenced\n\tby 8")
+
+
+def test_what_hello_claims_in_part_or_does_without_is_known_or_told() -> None:
+    claims = {"implementation": "x", "version": "1", "revisions": ["B"], "roles": [], "capabilities": ["eval.decode"]}
+    known = ("eval.decode wal", "eval.encode hint", "reader.search filter", "writer.open new_region_id")
+    strange = ("eval.decode wall", "eval.guess wal", "reader.search filters")
+    hello = Hello.of({**claims, "without": [*known, *strange], "partial": ["reader.get", "reader.guess"]})
+    assert hello.unknown == ("reader.guess", *strange)
+    assert hello.partial == ("reader.get",)
 
 
 def test_a_role_stands_for_all_its_messages_and_a_capability_for_one() -> None:

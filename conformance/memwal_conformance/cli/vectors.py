@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,7 +48,8 @@ def _revisions(harness: Harness, wanted: str | None) -> list[str]:
         return has
     asked = [letter.strip() for letter in wanted.split(",")]
     if strange := [letter for letter in asked if letter not in has]:
-        typer.echo(f"error: the adapter does not declare revision {strange[0]}", err=True)
+        declared = ", ".join(has) or "none"
+        typer.echo(f"error: the adapter does not declare revision {strange[0]}; it declares {declared}", err=True)
         raise typer.Exit(USAGE)
     return asked
 
@@ -79,9 +79,10 @@ def _ask_all(root: Path, harness: Harness, revisions: Iterable[str]) -> bool:
     from .. import vectors
     from ..adapters.process import BROKEN, verdict_of
     from ..registry.levels import levels_of
+    from ..reporting.report import lacking
     from ..verdicts import FAILING, Verdict, level_of
 
-    hello, counts, lacking = harness.hello(), dict.fromkeys(Verdict, 0), Counter[str]()
+    hello, counts, unclaimed = harness.hello(), dict.fromkeys(Verdict, 0), list[list[str]]()
     levels = {revision: levels_of(revision) for revision in revisions}
     for file in sorted(root.glob("*/*/*/case.json")):
         vector = vectors.load(file)
@@ -91,7 +92,7 @@ def _ask_all(root: Path, harness: Harness, revisions: Iterable[str]) -> bool:
             name = f"{vector.revision}/{vector.area}/{vector.name} {direction}"
             if missing := vectors.missing(vector, direction, hello):
                 counts[Verdict.UNSUPPORTED] += 1
-                lacking[", ".join(missing)] += 1
+                unclaimed.append(missing)
                 continue
             try:
                 finding = vectors.run(vector, direction, harness.shared(vectors.configured(vector, hello)).call)
@@ -101,8 +102,9 @@ def _ask_all(root: Path, harness: Harness, revisions: Iterable[str]) -> bool:
             counts[verdict] += 1
             if verdict is not Verdict.PASS:
                 typer.echo(f"{verdict} {name} [{', '.join(vector.clauses)}]: {why}")
-    if lacking:
-        typer.echo("not claimed: " + "; ".join(f"{messages} ({count})" for messages, count in lacking.most_common()))
+    for title, names in (("not claimed", lacking(unclaimed)), ("unknown in hello", ", ".join(hello.unknown))):
+        if names:
+            typer.echo(f"{title}: {names}")
     typer.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) or "nothing was asked")
     return any(counts[verdict] for verdict in FAILING)
 
@@ -128,11 +130,15 @@ def fill_command(
     revision: Annotated[str | None, typer.Option(help="Only these revisions.")] = None,
 ) -> None:
     """Let an implementation write golden objects and tables, and judge each. Exit code 1: the judge found a fault."""
+    from ..reporting.report import lacking
     from ..vectors.golden import fill
 
     _empty(folder)
     with running(adapter) as harness:
-        right, wrong, unanswered = _told(fill(folder, harness, _revisions(harness, revision)))
+        said = list(fill(folder, harness, _revisions(harness, revision)))
+    right, wrong, unanswered = _told(said)
+    if unanswered:
+        typer.echo(f"not claimed: {lacking([one.wrong] for one in said if not one.asked and one.wrong)}")
     typer.echo(f"{right} correct, {wrong} wrong, {unanswered} not claimed")
     raise typer.Exit(FAILED if wrong else 0)
 

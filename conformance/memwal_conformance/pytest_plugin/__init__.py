@@ -22,7 +22,7 @@ from ..reporting import Finished, hello_json, report
 from ..vectors import REVISIONS
 from ..verdicts import EXPLORATION, FAILING, CaseResult, Verdict
 from .exploring import LIVES, LivesFile
-from .items import CaseItem, ScenarioFile, VectorFile
+from .items import NOT_CLAIMED, CaseItem, ScenarioFile, VectorFile
 from .session import AMOUNTS, PLAYER, TIMEOUT_S, existing_session, suite_size
 
 CARRIED = "memwal"
@@ -176,8 +176,10 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
     if carried is None:
         return None
     verdict = carried[0].verdict
-    if verdict in (Verdict.PASS, Verdict.UNSUPPORTED):
+    if verdict is Verdict.PASS:
         return None
+    if verdict is Verdict.UNSUPPORTED:  # pytest's own word for it would show a line for each set of missing messages
+        return "unsupported", "s", verdict
     return "failed" if verdict in FAILING else verdict.lower(), verdict[0], verdict
 
 
@@ -212,7 +214,7 @@ def _write(terminalreporter: pytest.TerminalReporter, found: Finished, folder: P
 
 
 def _table(terminalreporter: pytest.TerminalReporter, found: Finished) -> None:
-    """The table of verdicts, what the text leaves open, and errors that no kind was found for."""
+    """The table of verdicts, what the text leaves open, errors that no kind was found for, and what is not claimed."""
     terminalreporter.section("MemWAL conformance")
     for line in report.table(found.results):
         terminalreporter.line(line)
@@ -221,6 +223,11 @@ def _table(terminalreporter: pytest.TerminalReporter, found: Finished) -> None:
             terminalreporter.line(f"{result.verdict} {result.case} [{result.revision}]: {result.text.splitlines()[0]}")
         for native in result.unmapped:
             terminalreporter.line(f"unmapped native error in {result.case} [{result.revision}]: {native}")
+    missing = [r.text.removeprefix(NOT_CLAIMED).split(", ") for r in found.results if r.verdict is Verdict.UNSUPPORTED]
+    if missing:
+        terminalreporter.line(NOT_CLAIMED + report.lacking(missing))
+    if found.hello.unknown:
+        terminalreporter.line(f"unknown in hello: {', '.join(found.hello.unknown)}")
     for told in found.hello.helped:
         terminalreporter.line(f"helped: {told}")
 

@@ -21,6 +21,9 @@ from ..vectors import BadCase, Vector
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, agreed, level_of
 from .session import Session, session_of, told
 
+NOT_CLAIMED = "not claimed: "
+"""How the text of an unsupported case begins; messages and parameters follow."""
+
 
 class CaseFile(pytest.File):
     """A file of cases. If the adapter says nothing usable, the first file has one item that reports it."""
@@ -145,7 +148,7 @@ class CaseItem(pytest.Item):
         session.begin(f"{self.case} [{self.revision}]")
         missing = self.missing(hello)
         if missing:
-            result = self.verdict(Verdict.UNSUPPORTED, f"not claimed: {', '.join(missing)}")
+            result = self.verdict(Verdict.UNSUPPORTED, NOT_CLAIMED + ", ".join(missing))
         else:
             result = self._judged(session)
             if result.verdict in FAILING and self.again:

@@ -176,11 +176,17 @@ def _open(tallied: Tally) -> Iterator[str]:
     if counts[Verdict.HANG]:
         yield "some messages were never answered"
     if counts[Verdict.HARNESS_ERROR]:
-        yield "the suite itself failed"
+        yield "the adapter broke the protocol, or the suite failed"
     if not tallied.must:
         yield "no MUST was looked at"
     elif len(tallied.held) < len(tallied.must):
         yield f"{len(tallied.must) - len(tallied.held)} MUST were looked at and not settled"
+
+
+def lacking(missing: Iterable[Iterable[str]]) -> str:
+    """Messages and parameters that cases need and that are not claimed, each with the number of its cases."""
+    counted = Counter(name for names in missing for name in names)
+    return ", ".join(f"{name} ({count})" for name, count in counted.most_common())
 
 
 def table(results: Iterable[CaseResult]) -> list[str]:

@@ -252,6 +252,11 @@ def test_a_check_says_what_a_revision_chose_against_the_texts(tmp_path: Path) ->
     assert "the texts ask for the absolute value of the hash" in observed
 
 
+def test_a_check_of_a_revision_that_is_not_declared_says_which_are() -> None:
+    status, told = checked([sys.executable, str(SKELETONS / "python" / "adapter.py")], "--revision", "b")
+    assert (status, told) == (2, "error: the adapter does not declare revision b; it declares A, B, R\n")
+
+
 def test_the_python_skeleton_needs_nothing_but_the_standard_library() -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import adapter; print(adapter.hello({})['implementation'])"
     done = subprocess.run(

@@ -52,7 +52,16 @@ def test_another_implementation_runs_and_what_it_does_not_claim_is_unsupported(s
         "scenarios/smoke.json::B": "UNSUPPORTED",
     }
     assert skeleton.status == 0
-    assert "4 passed, 2 skipped" in skeleton.text
+    needed = ("reader.open", "reader.scan", "table.create", "writer.open", "writer.put", "eval.hash")
+    assert f"not claimed: {', '.join(f'{name} (1)' for name in needed)}\n" in skeleton.text
+    assert "SKIPPED" not in skeleton.text
+
+
+def test_what_hello_names_and_the_suite_does_not_know_is_said(tmp_path: Path) -> None:
+    adapter = changed_skeleton(tmp_path, ('"roles": [],', '"roles": [], "without": ["eval.decode wall"],'))
+    run = run_suite(tmp_path, NAMES, "--memwal-adapter", adapter, "--memwal-revision", "B")
+    assert run.status == 0
+    assert "unknown in hello: eval.decode wall\n" in run.text
 
 
 def test_a_selection_of_cases_shows_no_conformance(skeleton: Run) -> None:
@@ -65,7 +74,7 @@ def test_a_selection_of_cases_shows_no_conformance(skeleton: Run) -> None:
     )
     *_, said, closing = skeleton.text.splitlines()
     assert said == sentence
-    assert closing.startswith("4 passed, 2 skipped in ")
+    assert closing.startswith("4 passed, 2 unsupported in ")
     assert skeleton.summary["revisions"]["B"]["sentence"] == sentence
     assert skeleton.summary["revisions"]["B"]["conforms"] is None
 
@@ -235,7 +244,7 @@ def test_a_failing_case_that_passes_when_run_again_is_inconclusive() -> None:
         (
             [result(Verdict.HARNESS_ERROR, clauses=("WAL-001",))],
             None,
-            "not shown .* 0 of 1 .* 1 harness errors.*: the suite",
+            "not shown .* 0 of 1 .* 1 harness errors.*: the adapter broke the protocol, or the suite failed",
         ),
         ([result(Verdict.UNSUPPORTED)], None, "0 of 0 MUST.*: no role was tested, no MUST was looked at$"),
         ([result(Verdict.WARN, HELD, Finding(clauses=("WAL-016",), broken="x"))], True, "1 of 1 MUST, 1 warnings"),

@@ -40,7 +40,7 @@ def problem(validator: Draft202012Validator, value: object) -> Problem | None:
             types = [name for kind in kinds if isinstance(kind, ValidationErrorKind.Type) for name in kind.types]
             wanted = " or ".join(map(json.dumps, types))
             return Problem(tuple(whole.instance_path), f"{json.dumps(whole.instance)} is not of type {wanted}")
-        error = _plainest(min(other or shapes, key=_distance))
+        error = _plainest(min(other or shapes, key=lambda shape: _distance(shape, whole)))
     return Problem(tuple(error.instance_path), _reason(error))
 
 
@@ -60,9 +60,14 @@ def _plainest(errors: Iterable[ValidationError]) -> ValidationError:
     return min(errors, key=lambda error: len(error.instance_path))
 
 
-def _distance(errors: Iterable[ValidationError]) -> int:
-    """How far a value is from a shape: the fields that are not its own, and each other thing that is wrong."""
-    return sum(
-        len(error.kind.unexpected) if isinstance(error.kind, ValidationErrorKind.AdditionalProperties) else 1
-        for error in errors
-    )
+def _distance(errors: Iterable[ValidationError], whole: ValidationError) -> tuple[int, int]:
+    """How far a value is from a shape: what is wrong with its fields' names, then with their content."""
+    outside = inside = 0
+    for error in errors:
+        if error.instance_path != whole.instance_path:
+            inside += 1
+        elif isinstance(error.kind, ValidationErrorKind.AdditionalProperties):
+            outside += len(error.kind.unexpected)
+        else:
+            outside += 1
+    return outside, inside

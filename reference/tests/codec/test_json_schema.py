@@ -36,6 +36,7 @@ SCHEMA = {
             "Additional properties are not allowed ('at' was unexpected)",
         ),
         ({"steps": [{"put": [1, "x"]}]}, ("steps", 0, "put", 1), '"x" is not of type "integer"'),
+        ({"steps": [{"put": ["x", "y", "z"]}]}, ("steps", 0, "put", 0), '"x" is not of type "integer"'),
         ({"steps": [{"wait": "e"}]}, ("steps", 0, "wait"), '"e" is not one of "a", "b", "c", "d"'),
         ({"steps": [{"wait": "\ud800"}]}, (), "half of a surrogate pair"),
     ],
