@@ -127,7 +127,9 @@ def _truncated(columns: Sequence[pa.Array], settings: TransformParameters) -> pa
     if pa.types.is_large_string(kind):
         return pc.utf8_slice_codeunits(column, 0, width)  # Arrow counts code points here
     if pa.types.is_decimal(kind):
-        return _decimals([None if u is None else _toward_zero(u, width) for u in unscaled(column)], kind)
+        # The remainder is of the value, not of its digits: width 50 leaves 0.00 of 10.65, as `col0 % 50` says.
+        step = width * 10**kind.scale
+        return _decimals([None if u is None else _toward_zero(u, step) for u in unscaled(column)], kind)
     present = valid(column)
     numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
     wide = numbers if numbers.dtype == np.uint64 else numbers.astype(np.int64)
@@ -135,8 +137,8 @@ def _truncated(columns: Sequence[pa.Array], settings: TransformParameters) -> pa
     return pa.array(wide - np.fmod(wide, wide.dtype.type(width)), mask=~present).cast(kind)
 
 
-def _toward_zero(number: int, width: int) -> int:
-    kept = abs(number) // width * width
+def _toward_zero(number: int, step: int) -> int:
+    kept = abs(number) // step * step
     return kept if number >= 0 else -kept
 
 

@@ -178,11 +178,13 @@ def test_truncation_goes_toward_zero_and_has_the_source_type() -> None:
     assert values(transforms.truncate("f", "k", 1000), huge) == [18446744073709551000, 9223372036854775000]
 
 
-def test_a_truncated_decimal_loses_the_remainder_of_its_unscaled_value() -> None:
-    amounts = [Decimal("10.65"), Decimal("-10.65"), Decimal("0.49"), None]
+@pytest.mark.clause("REGION-025", "REGION-034", "AMB-62")
+def test_a_truncated_decimal_is_what_its_documented_expression_says() -> None:
+    amounts = [Decimal("10.65"), Decimal("-110.65"), Decimal("0.49"), None]
     rows = one(pa.array(amounts, pa.decimal128(9, 2)))
-    expected = [Decimal("10.50"), Decimal("-10.50"), Decimal("0.00"), None]
-    assert values(transforms.truncate("f", "k", 50), rows) == expected
+    expected = [Decimal("10.00"), Decimal("-110.00"), Decimal("0.00"), None]
+    assert values(transforms.truncate("f", "k", 10), rows) == expected
+    assert result_of("col0 - (col0 % 10)", rows.column("k").combine_chunks()) == expected
 
 
 @pytest.mark.clause("REGION-021", "AMB-59")
