@@ -165,12 +165,15 @@ class NoRoom(StorageError):
     """The machine lacks the memory, disk or open files to work on an object, which says nothing about the object."""
 
 
+_REOPEN = "open a new writer to continue"
+
+
 class Fenced(Outcome):
     """A higher epoch owns the region; the writer must stop."""
 
     SENTENCE = (
         "region {region} was claimed by another writer: its epoch is {epoch_stored}, and this one has {epoch_local}; "
-        "open a new writer to continue"
+        + _REOPEN
     )
 
     def __init__(self, region: RegionId, local: Epoch, stored: Epoch) -> None:
@@ -181,10 +184,10 @@ class Fenced(Outcome):
 class WriterStopped(Outcome):
     """The writer stopped after an earlier failure; reopen the region to continue (AMB-21)."""
 
-    SENTENCE = "the writer of region {region} has stopped, and a new one has to be opened: {cause}"
+    SENTENCE = "the writer of region {region} has stopped: {cause}{remedy}"
 
     def __init__(self, region: RegionId, cause: str) -> None:
-        super().__init__(region=region, cause=cause)
+        super().__init__(region=region, cause=cause, remedy="" if cause.endswith(_REOPEN) else f"; {_REOPEN}")
         self.region = region
 
 

@@ -19,7 +19,7 @@ from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
 from ..codec.wal import WalEntry
 from ..effects import Io
-from ..errors import ArtifactError, NotFound, Outcome
+from ..errors import ArtifactError, InvalidArgument, NotFound, Outcome
 from ..ids import Epoch, RegionId, WalPosition
 from ..index import regions
 from ..region import manifest as manifests
@@ -98,11 +98,14 @@ async def _first(region: Io, manifest: RegionManifest, base: TableState) -> WalP
 async def log_entries(io: Io, region: RegionId, start: WalPosition, end: WalPosition) -> AsyncIterator[ChangeEntry]:
     """The entries of ``region`` from ``start`` to before ``end``, which `log_ends` gave, that have rows; in order.
 
-    Barriers and marks have none. Raises `LogGone` if one of them was collected, now or meanwhile, and `ArtifactError`
-    for damage: also for an entry of an epoch that was never claimed, of which replay makes nothing either.
+    Barriers and marks have none. Raises `LogGone` if one of them was collected, now or meanwhile, `InvalidArgument` for
+    a region that is not there or was never written to, and `ArtifactError` for damage: also for an entry of an epoch
+    that was never claimed, of which replay makes nothing either.
     """
     base, folder = await latest(io), manifests.folder(io, region)
-    manifest = await manifests.require(folder, base.revision)
+    manifest = await manifests.latest(folder, base.revision)
+    if manifest is None:
+        raise InvalidArgument(f"the table has no region {region} with a WAL: table.log_ends() lists those with one")
     shape = Rows.of(base)
     # Below that point entries may have been collected, and a fenced writer's late put may stand where one was.
     if start < min(end, replay_start(manifest, base.revision)):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from memwal import paths
 from memwal.codec import wal
-from memwal.errors import ArtifactError
+from memwal.errors import ArtifactError, InvalidArgument
 from memwal.ids import Epoch, WalPosition
 from memwal.read.changes import ChangeEntry, LogGone
 from memwal.read.cut import CutGone
@@ -115,6 +115,13 @@ def in_folder(path: Path, entries: int) -> tuple[memwal.Table, str, list[Path]]:
         region = writer.region_id
     names = [path / "_mem_wal" / region / paths.wal(WalPosition(at), "arrow") for at in range(entries + 1)]
     return table, region, [name for name in names if name.exists()]
+
+
+def test_a_region_that_has_no_wal_is_said_to_have_none_and_not_to_be_damaged(tmp_path: Path) -> None:
+    table, _, _ = in_folder(tmp_path / "t", 2)
+    for unknown in ("22222222-2222-4222-8222-222222222222", table.register_region()):
+        with pytest.raises(InvalidArgument, match=rf"no region {unknown} with a WAL: table.log_ends\(\) lists"):
+            list(table.log_entries(unknown, 0, 5))
 
 
 def test_an_entry_that_is_lost_above_the_flushed_ones_is_damage(tmp_path: Path) -> None:

@@ -130,8 +130,9 @@ def test_a_fenced_writer_stops_at_once_and_its_pending_writes_are_reported_as_fa
     assert (fenced.value.local, fenced.value.stored) == (1, 2)
     before = len(there.seen)
     for call in calls(there, first):
-        with pytest.raises(WriterStopped, match="claimed by another writer: its epoch is 2"):
+        with pytest.raises(WriterStopped, match="claimed by another writer: its epoch is 2") as stopped:
             call()
+        assert str(stopped.value).count(" new ") == 1, "what to do is said once"
     assert there.seen[before:] == []
     assert pairs(second.memtable.table()) == [(1, "acknowledged")]
     assert there.recovered() == [(1, "acknowledged")]
