@@ -21,6 +21,7 @@ from ..read import query as asking
 from ..read import scan as reading
 from ..read import text as text_search
 from ..read import vector as vector_search
+from ..read import view as viewing
 from ..read.defaults import NPROBES
 from ..table import door, state
 from ..table.state import TableState
@@ -89,7 +90,8 @@ class Queries:
         `InvalidArgument` before it is read, or as soon as it is known to be larger. None takes what this process can
         still get, ``math.inf`` sets no bound. ``strong`` sees every acknowledged
         durable write, and with ``writers`` what those hold in memory; ``eventual`` reads the table version's own
-        region snapshot. A table opened at a version reads eventually.
+        region snapshot, and strongly if ``writers`` flushed a generation since that was built. A table opened at a
+        version reads eventually.
         """
         if limit is not None and limit < 0:
             raise InvalidArgument(f"limit={limit} is negative")
@@ -168,7 +170,8 @@ class Queries:
     def log_entries(self, region: str, start: int, end: int) -> Iterator[changes.ChangeEntry]:
         """The WAL entries of ``region`` that have rows, from ``start`` to before ``end``, which `log_ends` gave.
 
-        Flushed or not, in order. Raises `memwal.read.changes.LogGone` if one of them was collected.
+        Flushed or not, in order. Raises `memwal.read.changes.LogGone` if one of them was collected, and
+        `InvalidArgument` for a region that has no WAL.
         """
         positions = WalPosition(start), WalPosition(end)
         entries = changes.log_entries(self._io, parsed_region(region), *positions)
@@ -312,13 +315,17 @@ class Queries:
         understood = predicates.understood(condition, self.schema)
         # A table of Arrow without columns forgets how many rows it has: one is read, and left out of the answer.
         least = [*self.primary_key, *self.schema.names][:1]
+        version, memory = self._version_read(consistency, writers), [writer.memory() for writer in writers]
+        # AMB-102, memory and a stale snapshot: only the newest manifests say what lies between the two.
+        if version is not None and not self._run(viewing.joins(self._io, version, memory)):
+            version = None
         return asking.Query(
             columns=columns if columns is None or len(columns) else least,
             keep=keep,
             predicate=predicates.of_columns(understood, self.schema),
             understood=understood,
-            version=self._version_read(consistency, writers),
-            memory=[writer.memory() for writer in writers],
+            version=version,
+            memory=memory,
         )
 
     def _lookup(self, keys: pa.Table, query: asking.Query, *, run: bool = True) -> tuple[pa.Table, nodes.PlanNode]:

@@ -5,7 +5,7 @@ Source: MemWAL revisions A and B, "Reader Consistency".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from ..ids import Generation, ManifestVersion, Milliseconds, RegionId, WalPositi
 from ..index import regions, snapshot
 from ..region import manifest as manifests
 from ..table.state import TableState, latest, load
+from .sources import MemoryView
 
 T = TypeVar("T")
 
@@ -121,6 +122,22 @@ async def eventual_view(io: Io, base: TableState) -> View:
         raise
     known = {row.region_id: row.manifest for row in rows if row.manifest is not None}
     return View(base=base, manifests=known, live=False)
+
+
+@implements("AMB-102")
+async def joins(io: Io, base: TableState, memory: Sequence[MemoryView]) -> bool:
+    """Whether nothing lies between the view of ``base`` (see `eventual_view`) and the ``memory`` of open writers.
+
+    Every generation above merge progress and below what is in memory has to be listed. One that is not was flushed
+    since the snapshot was built, and its rows would be missing below newer ones.
+    """
+    known = (await eventual_view(io, base)).manifests if memory else {}
+    for held in memory:
+        manifest, (first, _) = known.get(held.region_id), held.tables[0]
+        listed = {each.generation for each in manifest.flushed} if manifest is not None else set()
+        if not listed.issuperset(range(base.mem_wal.progress(held.region_id) + 1, first)):
+            return False
+    return True
 
 
 async def over(

@@ -1,4 +1,4 @@
-"""Two critical readings of the texts on reads: where filters stand (AMB-99), and whose memory counts (AMB-140)."""
+"""Readings of the texts on reads: where filters stand (AMB-99), and whose memory counts, beside what (AMB-102, 140)."""
 
 from __future__ import annotations
 
@@ -82,3 +82,30 @@ def test_a_strong_read_with_the_memory_of_a_fenced_writer_is_refused(table: memw
     new.close()
     with suppress(Fenced):
         old.close()
+
+
+def value_of(table: memwal.Table, *, writers: list[memwal.Writer]) -> dict[object, object]:
+    found = table.scan(consistency="eventual", writers=writers)
+    return dict(zip(found.column("id").to_pylist(), found.column("v").to_pylist(), strict=True))
+
+
+@pytest.mark.clause("AMB-102", "READ-013")
+def test_memory_beside_a_stale_snapshot_leaves_no_generation_out(table: memwal.Table) -> None:
+    with table.writer(table.register_region(), background=False) as writer:
+        writer.put(row(1, "flushed"))
+        table.snapshot()
+        assert value_of(table, writers=[writer]) == {1: "flushed"}
+        writer.flush()
+        writer.put(row(2, "in memory"))
+        assert value_of(table, writers=[]) == {}, "the snapshot is older than the flush"
+        assert value_of(table, writers=[writer]) == {1: "flushed", 2: "in memory"}
+
+
+@pytest.mark.clause("AMB-102", "AMB-88")
+def test_memory_of_a_generation_that_was_merged_hides_nothing_of_the_base(table: memwal.Table, ground: Ground) -> None:
+    region = table.register_region()
+    old = put(table, region, "old", flush=False)
+    new = put(opened(ground), region, "new")
+    assert table.merge().rows == 1
+    assert value_of(table, writers=[old]) == {1: "new"}
+    new.close()
