@@ -17,7 +17,7 @@ from ..judge import content, entries, snapshots, store, structure, table
 from ..judge.choice import Breach
 from ..judge.wire import DamagedBytes
 from ..protocol import Json
-from ..vectors import BadCase, difference
+from ..vectors import BadCase, difference, rows_differ
 from ..verdicts import Finding
 from . import oracle
 from .scenarios import Names, NothingNamed, plain_rows
@@ -127,10 +127,8 @@ def _named(context: CheckContext, plain: list[list[Any]]) -> list[Json]:
 
 
 def _same_rows(found: list[Json], expected: list[Json]) -> str | None:
-    ours, theirs = (Counter(json.dumps(row, sort_keys=True) for row in rows) for rows in (expected, found))
-    differing = (("missing", ours - theirs), ("not expected", theirs - ours))
-    said = [f"{what}: {', '.join(sorted(rows.elements()))}" for what, rows in differing if rows]
-    return f"of {len(expected)} expected rows, {'; '.join(said)}" if said else None
+    theirs, ours = ([json.dumps(row, sort_keys=True) for row in rows] for rows in (found, expected))
+    return rows_differ(theirs, ours)
 
 
 def _rows(context: CheckContext, step: Json) -> str | None:

@@ -9,12 +9,12 @@ from memwal.lazy import loader
 if TYPE_CHECKING:
     from .asking import WHOLE_TABLES, Call, configured, messages, missing, run
     from .case import REVISIONS, BadCase, Vector, load
-    from .comparing import UNORDERED, difference
+    from .comparing import UNORDERED, difference, rows_differ
 
 __getattr__ = loader(__name__, {
     "asking": ("WHOLE_TABLES", "Call", "configured", "messages", "missing", "run"),
     "case": ("REVISIONS", "BadCase", "Vector", "load"),
-    "comparing": ("UNORDERED", "difference"),
+    "comparing": ("UNORDERED", "difference", "rows_differ"),
 })  # fmt: skip
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "load",
     "messages",
     "missing",
+    "rows_differ",
     "run",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from memwal_conformance.protocol import AdapterError, Json
@@ -49,10 +50,19 @@ def _sorted(items: list[Any]) -> list[Any]:
     return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
 
 
-def rows_by_name(rows: Json) -> list[str]:
-    """Rows without their order and that of their columns, each as text."""
+def rows_by_name(rows: Json, *, typed: bool = True) -> list[str]:
+    """Rows without their order and that of their columns, each as text; with ``typed``, each value with its type."""
     names = [column["name"] for column in rows["columns"]]
-    return sorted(json.dumps(dict(zip(names, row, strict=True)), sort_keys=True) for row in rows["rows"])
+    shown = ((cell if typed else cell["v"] for cell in row) for row in rows["rows"])
+    return sorted(json.dumps(dict(zip(names, row, strict=True)), sort_keys=True) for row in shown)
+
+
+def rows_differ(found: Iterable[str], expected: Collection[str]) -> str | None:
+    """Which rows are missing and which are not expected, in any order; None if there are none."""
+    ours, theirs = Counter(expected), Counter(found)
+    differing = (("missing", ours - theirs), ("not expected", theirs - ours))
+    said = [f"{what}: {', '.join(sorted(rows.elements()))}" for what, rows in differing if rows]
+    return f"of {len(expected)} expected rows, {'; '.join(said)}" if said else None
 
 
 def short(value: object) -> str:
@@ -65,6 +75,11 @@ def refusal(expected: Any) -> tuple[str, ...]:
     """Kinds of error that a case expects; empty if it expects an answer."""
     kinds = expected.get("error", ()) if isinstance(expected, Mapping) else ()
     return (kinds,) if isinstance(kinds, str) else tuple(kinds)
+
+
+def not_refused(answer: object, kinds: tuple[str, ...]) -> str:
+    """What is wrong with an answer where an error of one of ``kinds`` is expected."""
+    return f"the answer is {short(answer)}, expected the error {' or '.join(kinds)}"
 
 
 def refused_as(error: AdapterError, kinds: tuple[str, ...]) -> str | None:

@@ -14,7 +14,7 @@ from memwal_conformance.judge.wire import DamagedBytes
 from memwal_conformance.protocol import AdapterError, Json
 
 from .case import BadCase, Vector
-from .comparing import difference, refusal, refused_as, short
+from .comparing import difference, not_refused, refusal, refused_as, short
 
 Call = Callable[[str, Json], Json]
 PATHLESS = ("index_details", "legacy")
@@ -37,17 +37,18 @@ def evaluate(vector: Vector, call: Call) -> str | None:
             raise
         return refused_as(error, kinds)
     if kinds:
-        return f"answered: {short(answers)}"
+        return not_refused(answers, kinds)
     if vector.compare == "all_equal":
         different = [i for i, answer in enumerate(answers) if answer != answers[0]]
         if not different:
             return None
-        return f"{asked[0]} gives {answers[0]}, {asked[different[0]]} gives {answers[different[0]]}"
+        one, other = (f"{short(asked[i])} gives {short(answers[i])}" for i in (0, different[0]))
+        return f"{one}, {other}"
     if len(answers) != len(vector.expected):
         raise BadCase(f"{vector.folder}: {len(asked)} questions, {len(vector.expected)} answers")
     for question, answer, expected in zip(asked, answers, vector.expected, strict=True):
         if not COMPARISONS[vector.compare](answer, expected):
-            return f"{short(question)} gives {answer}, expected {expected}"
+            return f"{short(question)} gives {short(answer)}, expected {short(expected)}"
     return None
 
 
@@ -97,7 +98,7 @@ def decode(vector: Vector, call: Call) -> str | None:
         if not kinds:
             raise
         return refused_as(error, kinds)
-    return f"accepted: {short(answer)}" if kinds else difference(vector.expected, answer)
+    return not_refused(answer, kinds) if kinds else difference(vector.expected, answer)
 
 
 def encode(vector: Vector, call: Call) -> str | None:

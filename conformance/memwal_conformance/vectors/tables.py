@@ -16,7 +16,7 @@ from typing import Any
 from memwal_conformance.protocol import AdapterError, Json
 
 from .case import BadCase, Vector
-from .comparing import difference, refusal, refused_as, rows_by_name, short
+from .comparing import difference, not_refused, refusal, refused_as, rows_by_name, rows_differ
 
 Call = Callable[[str, Json], Json]
 Served = Callable[[Path], AbstractContextManager[str]]
@@ -53,7 +53,7 @@ def ask_about(table: Path, direction: str, expected: Json, call: Call, served: S
             if not kinds:
                 raise
             return refused_as(error, kinds)
-    return f"accepted: {short(answer)}" if kinds else wrong
+    return not_refused(answer, kinds) if kinds else wrong
 
 
 def _inspect(place: str, expected: Json, call: Call) -> tuple[str | None, Any]:
@@ -110,10 +110,12 @@ def _read(place: str, expected: Json, call: Call) -> tuple[str | None, Any]:
 
 
 def _wrong_rows(accepted: list[Json], rows: Json) -> str | None:
-    found = rows_by_name(rows)
-    if any(rows_by_name(one) == found for one in accepted):
+    """What is wrong with ``rows``, told of those of ``accepted`` that they come closest to."""
+    told = [rows_differ(rows_by_name(rows), rows_by_name(one)) for one in accepted]
+    if None in told:
         return None
-    return f"the rows are {found}, expected {' or '.join(map(str, map(rows_by_name, accepted)))}"
+    plain = [rows_differ(rows_by_name(rows, typed=False), rows_by_name(one, typed=False)) for one in accepted]
+    return min((short or long or "" for short, long in zip(plain, told, strict=True)), key=len)
 
 
 DIRECTIONS: dict[str, Callable[[str, Json, Call], tuple[str | None, Any]]] = {

@@ -169,7 +169,8 @@ def test_a_damaged_object_must_be_refused_as_corrupt() -> None:
     assert reply("storage") == "refused as storage: no, expected the kind corrupt"
     accepted = vectors.run(cut, "decode", lambda *_: dict(vector().expected)).broken
     assert accepted is not None
-    assert accepted.startswith("accepted: ")
+    assert accepted.startswith("the answer is {")
+    assert accepted.endswith(", expected the error corrupt")
 
 
 def named(revision: str, area: str, name: str) -> Vector:
@@ -193,6 +194,16 @@ def recorded(rows: object, epoch: str = "3") -> tuple[vectors.Call, list[str]]:
     return call, sent
 
 
+def test_a_wrong_answer_is_told_in_json_with_its_question() -> None:
+    text = vectors.run(named("B", "hash", "text"), "eval", lambda *_: {"hash": 7}).broken
+    question = '{"function": "murmur3", "values": [{"t": "utf8", "v": ""}]}'
+    assert text == f'{question} gives {{"hash": 7}}, expected {{"hash": 0}}'
+    answers = iter([{"hash": 7}, {"hash": None}] + [{"hash": 7}] * 6)
+    equal = vectors.run(named("B", "hash", "promotion"), "eval", lambda *_: next(answers)).broken or ""
+    assert equal.endswith(' gives {"hash": null}'), equal
+    assert "'" not in equal
+
+
 def test_recovered_rows_may_come_in_any_order_and_must_be_complete() -> None:
     case = named("B", "state", "wal_of_two_writers")
     rows = json.loads(json.dumps(case.expected["recover"]["rows"]))
@@ -202,8 +213,10 @@ def test_recovered_rows_may_come_in_any_order_and_must_be_complete() -> None:
     assert sent == ["writer.open", "reader.open", "reader.scan", "writer.close"]
     del rows["rows"][0]
     broken = vectors.run(case, "recover", recorded(rows)[0]).broken
-    assert broken is not None
-    assert broken.startswith("the rows are ")
+    assert broken == 'of 3 expected rows, missing: {"id": "3", "v": "c"}'
+    rows["rows"].append([{"t": "int32", "v": "3"}, {"t": "utf8", "v": "c"}])
+    broken = vectors.run(case, "recover", recorded(rows)[0]).broken or ""
+    assert broken.startswith('of 3 expected rows, missing: {"id": {"t": "int64", "v": "3"}')
 
 
 def test_a_recovery_under_another_epoch_is_named() -> None:
@@ -218,7 +231,7 @@ def test_an_eventual_read_may_see_the_snapshot_or_the_manifest_and_a_strong_one_
     assert vectors.run(case, "read", recorded(newest)[0]).broken is None
     stale = vectors.run(case, "read", recorded(older)[0]).broken
     assert stale is not None
-    assert stale.startswith("strong: the rows are ")
+    assert stale.startswith("strong: of 4 expected rows, missing: ")
 
 
 def test_a_filter_that_denies_a_key_of_its_own_or_denies_nothing_is_at_fault() -> None:
