@@ -13,7 +13,7 @@ READY  := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-all test docs lint types rooms generate check-generated explore mutate soak clean
+.PHONY: help install run run-all test docs lint types rooms generate check-generated explore mutate soak clean
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,8 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
+
+install: $(READY) ## Only what all the others do first: .venv with memwal and all that it needs
 
 run: $(READY) ## The main job: a Spark-run workload on real flights data, checked row by row (revision B)
 	$(BIN)/memwal spark validate --out out/validate

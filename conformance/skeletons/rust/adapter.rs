@@ -36,7 +36,7 @@ fn answered(message: &str, params: &Json, revision: &mut String) -> Answer {
         "eval.hash" => eval_hash(params),
         "eval.decode" => eval_decode(params),
         "eval.encode" => eval_encode(params),
-        _ => panic!("{message} was not claimed"),
+        _ => panic!("HELLO claims {message}, and no function answers it"),
     }
 }
 

@@ -1,9 +1,11 @@
 """The skeletons for authors of adapters: they pass what they claim, and a fault in one of them is found."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +124,24 @@ def test_a_skeleton_answers_all_that_it_claims(language: Language, command: Call
     assert row.endswith(f"| `{text.splitlines()[-1]}` |"), (row, text)
     *tool, _ = row.split("|")[3].strip(" `").split() or [""]
     assert set(tool) <= set(language.build), row
+
+
+@pytest.mark.long
+def test_the_commands_of_the_page_run_as_they_are_written(tmp_path: Path) -> None:
+    ready(RUST, folder_of(RUST), tmp_path)  # or skip
+    install, *steps = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    target, _, activate = install.strip().removeprefix("make ").partition(" && ")
+    assert f"\n{target}: $(READY) " in (ROOT / "Makefile").read_text("utf-8")
+    assert activate == "source .venv/bin/activate"
+    script = "".join(map(textwrap.dedent, steps)).replace("../ours", str(tmp_path / "ours"))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euc", script], cwd=ROOT, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(steps) == 4
+    assert "44 PASS, 205 UNSUPPORTED\n" in done.stdout
+    assert (tmp_path / "ours" / "out" / "report.html").exists()
 
 
 @each_language
