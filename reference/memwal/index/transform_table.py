@@ -168,8 +168,14 @@ def _hashable(kind: pa.DataType, profile: Profile) -> bool:
     return _is_any(kind, _HASHED[profile])
 
 
+def _of_negative_scale(kind: pa.DataType) -> bool:
+    """Decimals in steps of 10 and more: Arrow does not compare them, and a truncated one may lie between two steps."""
+    return bool(pa.types.is_decimal(kind) and kind.scale < 0)
+
+
 def _identifiable(kind: pa.DataType, profile: Profile) -> bool:
-    return _is_any(kind, (*_WHOLE, *_TEXT) if profile == "R" else _HASHED[profile])
+    known = (*_WHOLE, *_TEXT) if profile == "R" else _HASHED[profile]
+    return _is_any(kind, known) and not _of_negative_scale(kind)
 
 
 def _dated(kind: pa.DataType, _: Profile) -> bool:
@@ -177,7 +183,7 @@ def _dated(kind: pa.DataType, _: Profile) -> bool:
 
 
 def _truncatable(kind: pa.DataType, _: Profile) -> bool:
-    return _is_any(kind, (pa.types.is_integer, pa.types.is_decimal, *_TEXT))
+    return _is_any(kind, (pa.types.is_integer, pa.types.is_decimal, *_TEXT)) and not _of_negative_scale(kind)
 
 
 def _int32(_: Sequence[pa.DataType]) -> pa.DataType:

@@ -490,6 +490,14 @@ def test_a_floating_source_is_refused(make: Any) -> None:
         check(spec_of(make("f", "x"), schema), schema=schema)
 
 
+@pytest.mark.parametrize("request_", [transforms.identity("f", "x"), transforms.truncate("f", "x", 7)])
+def test_a_decimal_of_a_negative_scale_is_refused_where_its_value_is_the_region_value(request_: Any) -> None:
+    schema = pa.schema([("x", pa.decimal128(9, -2))])
+    with pytest.raises(InvalidArgument, match="does not take columns of type decimal128"):
+        check(spec_of(request_, schema), schema=schema)
+    check(spec_of(transforms.bucket("f", "x", 8), schema), schema=schema)
+
+
 @pytest.mark.clause("AMB-55")
 def test_a_source_outside_of_the_key_needs_a_waiver() -> None:
     with pytest.raises(InvalidArgument, match="AMB-55"):
