@@ -21,7 +21,7 @@ help: ## Show what can be made
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --use-pep517 --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 install: $(READY) ## Only what all the others do first: .venv with memwal and all that it needs
@@ -40,7 +40,7 @@ docs: $(VENV)/.docs ## The documentation as a site, in out/site: open out/site/i
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 $(VENV)/.docs: $(READY)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --use-pep517 --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
 lint: $(READY) ## Style

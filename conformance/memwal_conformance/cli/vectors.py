@@ -57,8 +57,10 @@ def _revisions(harness: Harness, wanted: str | None) -> list[str]:
 @app.command()
 def check(
     against: Annotated[Path | None, typer.Option(help="Folder of vectors. Default: those of the suite.")] = None,
-    adapter: Annotated[str | None, typer.Option(help="Check this adapter with the vectors.")] = None,
-    revision: Annotated[str | None, typer.Option(help="Only these revisions, such as B or 0,A.")] = None,
+    adapter: Annotated[str | None, typer.Option(help="Check this adapter: a command, `reference` or `native`.")] = None,
+    revision: Annotated[
+        str | None, typer.Option(help="Only these revisions, such as B or 0,A. Default: all that the adapter declares.")
+    ] = None,
 ) -> None:
     """Compute all vectors again and compare; with --adapter, ask the adapter instead. Exit code 1: they differ."""
     from ..places import SUITE

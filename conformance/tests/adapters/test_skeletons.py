@@ -16,7 +16,9 @@ from kit.runs import ROOT, Run, run_suite
 from memwal_conformance.adapters import process as processes
 from memwal_conformance.adapters.process import AdapterProcess
 from memwal_conformance.cli.vectors import app
-from memwal_conformance.protocol import AdapterError
+from memwal_conformance.places import scenario_files
+from memwal_conformance.protocol import AdapterError, Hello
+from memwal_conformance.running import scenarios
 from typer.testing import CliRunner
 
 HERE = Path(__file__).resolve().parents[2]
@@ -142,6 +144,17 @@ def test_the_commands_of_the_page_run_as_they_are_written(tmp_path: Path) -> Non
     assert len(steps) == 4
     assert "44 PASS, 205 UNSUPPORTED\n" in done.stdout
     assert (tmp_path / "ours" / "out" / "report.html").exists()
+
+
+def test_the_page_of_tier_2_names_the_scenarios_of_what_it_says_to_begin_with() -> None:
+    page = (ROOT / "docs" / "tier_two.md").read_text("utf-8")
+    (begin,) = re.findall(r"^You can begin without data files.*?\n\n", page, re.MULTILINE | re.DOTALL)
+    claimed, named = (set(re.findall(r"`([a-z_. \n]+)`", part)) for part in begin.split("The suite then runs"))
+    known = {"implementation": "x", "version": "1", "revisions": ["B"], "roles": [], "capabilities": ["table.create"]}
+    messages = {name for name in claimed if name.startswith(("writer.", "reader.")) and " " not in name}
+    hello = Hello.of({**known, "partial": messages, "without": {name for name in claimed if " " in name}})
+    loaded = {file.stem: scenarios.load(file) for file in scenario_files()}
+    assert named == {name for name, each in loaded.items() if "B" in each.revisions and not each.missing("B", hello)}
 
 
 @each_language
