@@ -43,27 +43,28 @@ _HEAD = """\
 
 This page lists the types that columns, keys and region values may have.
 
-A table takes a type if every value of it comes back: from the WAL, from a writer's memory, from what the next writer
-recovers, from generations, from the base table after merges and compaction, through filters and lookups, and through
-pylance's reader, under revisions A, B and R. `reference/tests/api/test_nested_values.py` holds that, cell by cell. Any
-other type is an `InvalidArgument` where it comes in: `create`, `enable`, `add_columns`, `overwrite`. Rows have to have
-exactly the table's types: no value is cast.
+A table admits a type if every value of it is read back unchanged: from the WAL, from a writer's memory, from what the
+next writer recovers, from generations, from the base table after merges and compaction, through filters and lookups,
+and through pylance's reader, under revisions A, B and R. `reference/tests/api/test_nested_values.py` tests this for
+each cell of the table. Any other type is an `InvalidArgument` of the call that brings it: `create`, `enable`,
+`add_columns`, `overwrite`. Rows must have exactly the table's types; only `Table.upsert` casts values, if the cast
+changes none of them.
 
-Written by `python -m reference.tests.kit.types_page`; a test compares.
+`python -m reference.tests.kit.types_page` writes this page, and a test compares it.
 
 """
 _MARKS = """
 ## What else decides
 
-- **Nesting** may be as deep as you like, with NULLs at every level that may have them. Items of fixed-size lists may be
-  fixed-size lists again, and always may be NULL, since Lance has no way to say that they may not.
-- **Extension types** (`arrow.uuid`, `arrow.json`, `lance.bfloat16`, …) are refused, also where only the metadata of a
-  column (`ARROW:extension:name`) say so: give such columns as what they are stored as.
-- **Packed structs** (`packed`, `lance-encoding:packed`) are refused: other readers find NULL in them.
+- **Nesting** may have any depth, with NULLs at every level that allows them. Items of fixed-size lists may be
+  fixed-size lists themselves, and may always be NULL, because Lance cannot express that they may not.
+- **Extension types** (`arrow.uuid`, `arrow.json`, `lance.bfloat16`, …) are refused, even if only the metadata of a
+  column (`ARROW:extension:name`) names one: use the storage type for such columns.
+- **Packed structs** (`packed`, `lance-encoding:packed`) are refused, because other readers find NULL in them.
 - **Encoding marks** may be `lance-encoding:compression` (`none`, `lz4`, `zstd`, `fsst`), `…:compression-level`,
-  `…:structural-encoding` and `…:blob`; others are refused. Of blobs, pylance's `to_table` gives descriptions, unless it
-  is asked for `blob_handling="all_binary"`.
-- **Metadata** of columns are UTF-8 text, and names below a column are unique there.
+  `…:structural-encoding` and `…:blob`; others are refused. For blobs, pylance's `to_table` returns descriptions,
+  unless it is called with `blob_handling="all_binary"`.
+- **Metadata** of columns are UTF-8 text, and the names of the parts of a struct are unique.
 """
 
 
