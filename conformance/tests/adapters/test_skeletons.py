@@ -146,6 +146,15 @@ def test_the_commands_of_the_page_run_as_they_are_written(tmp_path: Path) -> Non
     assert (tmp_path / "ours" / "out" / "report.html").exists()
 
 
+def test_the_page_of_tier_2_names_the_file_of_each_message() -> None:
+    page = (ROOT / "docs" / "tier_two.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(protos/[a-z0-9_/]+\.proto)` \| (.*) \|$", page, re.MULTILINE)
+    assert {Path(file).name for file, _ in rows} >= {"mem_wal.proto", "table.proto", "file.proto", "file2.proto"}
+    for file, messages in rows:
+        defined = set(re.findall(r"^ *message (\w+)", (ROOT / file).read_text("utf-8"), re.MULTILINE))
+        assert set(re.findall(r"`([A-Z]\w+)`", messages)) <= defined, file
+
+
 def test_the_page_of_tier_2_names_the_scenarios_of_what_it_says_to_begin_with() -> None:
     page = (ROOT / "docs" / "tier_two.md").read_text("utf-8")
     (begin,) = re.findall(r"^You can begin without data files.*?\n\n", page, re.MULTILINE | re.DOTALL)
