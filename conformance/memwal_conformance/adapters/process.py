@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from memwal_conformance import protocol
@@ -119,7 +120,8 @@ class AdapterProcess:
             )
         except OSError as error:
             self._stderr.close()
-            raise AdapterMissing(f"cannot start {' '.join(command)}: {error.strerror}") from error
+            reason = "it is a folder" if Path(command[0]).is_dir() else error.strerror
+            raise AdapterMissing(f"cannot start {' '.join(command)}: {reason}") from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout

@@ -157,6 +157,11 @@ def test_a_command_that_is_not_there_is_named() -> None:
         AdapterProcess(["no-such-adapter", "--x"])
 
 
+def test_a_folder_in_place_of_a_command_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AdapterMissing, match=f"cannot start {tmp_path}: it is a folder$"):
+        AdapterProcess([str(tmp_path)])
+
+
 def test_every_exchange_is_logged_with_its_outcome() -> None:
     log: list[Exchange] = []
     process = AdapterProcess([sys.executable, str(SKELETON)], actor="one", limit_s=20, log=log.append)
