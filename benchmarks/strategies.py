@@ -149,13 +149,13 @@ def markdown(rows: Sequence[Row], failed: dict[str, str], limits: Limits) -> str
         "",
         "This page says which strategy finds which planted bug, and how soon.",
         "",
-        f"Engine {engine_digest()}. Each bug in its own scenario, with its own faults and the oracle that is to find "
-        f"it. Median of {limits.seeds} seeds; a hunt ends after {limits.runs:,} runs or {limits.seconds:g} seconds, "
-        "and a dash stands for a median that is beyond that; (1/2) says that one of two hunts found it. `explore` "
-        f"needs no seed, has {limits.seconds * limits.seeds:g} seconds, and counts states; the others count runs, of "
-        "which those that only shrink what Hypothesis found are left out. "
-        f"PCT is after bugs of depth {DEPTH}; what it promises is the least probability with which one run finds such "
-        "a bug. `memwal explore hunt` does the same for one scenario.",
+        f"Each bug is searched in its own scenario, with its own faults and the oracle that should find it (engine "
+        f"{engine_digest()}). Figures are medians of {limits.seeds} seeds. A hunt ends after {limits.runs:,} runs or "
+        f"{limits.seconds:g} s; a dash is a median beyond that, and (1/2) means that one of two hunts found the "
+        f"bug. `explore` needs no seed, has {limits.seconds * limits.seeds:g} s, and counts states; the others "
+        "count runs, without those that only shrink what Hypothesis has found. PCT looks for bugs of depth "
+        f"{DEPTH}; what it promises is the smallest probability that one run finds such a bug. `memwal explore hunt` "
+        "does the same for one scenario.",
         "",
     ]
     lines += summary(rows, columns)
