@@ -99,25 +99,25 @@ def markdown(ours: list[Result], peers: list[Result], missing: dict[str, str], s
         "",
         "This page compares the explorer with other simulators in Python, in schedules per second.",
         "",
-        "The protocol is that of benchmarks/peers/protocol.py: two writers (claim, two puts, flush), a merger and a "
-        "collector on a store with put-if-absent, a coarse model of MemWAL. The same lines run on all sides; every "
-        "request to the store is one scheduling point. *Engine* is not the model: it is the engine's own code with "
-        "real bytes in the same scenario, which makes more requests, encodes and decodes Lance files, and is judged by "
-        "all oracles.",
+        "The protocol is that of `benchmarks/peers/protocol.py`: two writers (claim, two puts, flush), a merger and a "
+        "collector on a store with put-if-absent, a coarse model of MemWAL. The same lines run on all sides, and "
+        "every request to the store is one scheduling point. *Engine* is not this model: it is the engine's own code "
+        "with real bytes in the same scenario. It makes more requests, encodes and decodes Lance files, and is judged "
+        "by all oracles.",
         "",
         "A *distinct schedule* is a complete run, from the start to the end of all processes, whose order of steps no "
-        "other run had. detangle counts them itself (`distinct_schedules`); for simloom the tapes of runs are compared "
-        "(for PCT, whose tapes hold no picks, the order of its log); here, the moves. The peers are used in their "
-        "quickest documented way: no shrinking, no database, no tracing, no world, one verdict at the end of a run. "
-        "The simulator here judges every state on the way, as if all processes had crashed there. "
-        f"{seconds:g} seconds for each rate, on one core, seconds of the processor.",
+        "other run had. detangle counts them itself (`distinct_schedules`). For simloom the tapes of runs are "
+        "compared (for PCT, whose tapes have no picks, the order of its log), and for memwal the moves. The peers are "
+        "used in their quickest documented way: no shrinking, no database, no tracing, no world, and one verdict at "
+        "the end of a run. memwal judges every intermediate state, as if all processes had crashed there. Each rate "
+        f"was measured for {seconds:g} s of CPU time on one core.",
         "",
-        "*Random* runs are made one by one on all sides; here a step that was made before is a look-up, and a run "
-        "costs most where it comes to new states, of which the engine has many. *Depth first*, like the peers' `dfs` "
-        "and `systematic`, goes from each schedule to the one that differs in the last step that can. The peers run "
-        "the program from the start for each; the simulator here goes back to the state before that step, which is a "
-        "value. Such neighbours are alike on all sides: many schedules a second are not many different behaviours. "
-        "Where all of them are wanted, the explorer is what covers them.",
+        "*Random* runs are made one by one on all sides. In memwal, a step that was made before is a look-up, and a "
+        "run costs most where it reaches new states, of which the engine has many. *Depth first*, like the peers' "
+        "`dfs` and `systematic`, continues from each schedule to the one that differs in the last step that can "
+        "differ. For each of them the peers run the program from the start, while memwal returns to the state before "
+        "that step, which is a value. Such neighbouring schedules are similar on all sides: many schedules a second "
+        "are not many different behaviours. The explorer covers all of them.",
         "",
     ]
     if missing:
