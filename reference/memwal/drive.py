@@ -88,9 +88,9 @@ class _Performing:
             case Remember():
                 if self.remembering is not None:
                     self.remembering.remember(request)
-            case Grew(what, more_bytes):
+            case Grew(what, more_bytes, of):
                 if self.remembering is not None:
-                    self.remembering.memory.grow(what, more_bytes)
+                    self.remembering.memory.grow(what, more_bytes, of)
             case Now():
                 return int(time.time() * 1000)
             case Sleep(duration_ms):

@@ -228,6 +228,8 @@ class Grew(Request[None]):
 
     what: Hashable
     more_bytes: int
+    of: Hashable = None
+    """Name of something else that is kept, which it refers to from now on: it is kept no longer than that."""
 
 
 async def remembered(

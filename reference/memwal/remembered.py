@@ -35,6 +35,8 @@ class _Entry:
     value: Any
     size_bytes: int
     stamps: Stamps
+    refers_to: frozenset[Hashable] = frozenset()
+    """Other entries, whose bytes are not its own: it is asked for with them, and dropped with them."""
 
 
 class ReadMemory:
@@ -45,6 +47,8 @@ class ReadMemory:
             raise InvalidArgument(f"remember_bytes must be at least 0, not {most_bytes}")
         self.most_bytes = most_bytes
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._referring: dict[Hashable, set[Hashable]] = {}
+        """By entry, those that refer to it."""
         self._size_bytes = 0
         self._lock = threading.Lock()
 
@@ -64,30 +68,49 @@ class ReadMemory:
         with self._lock:
             found = self._entries.get(what)
             if found is not None:
-                self._entries.move_to_end(what)
+                for each in (*found.refers_to, what):
+                    self._entries.move_to_end(each)
             return found
 
     def keep(self, what: Hashable, entry: _Entry) -> None:
         """Keep an entry, and drop those that were not asked for longest where room is short."""
         with self._lock:
             self._drop(what)
-            if entry.size_bytes > self.most_bytes:
-                return
-            self._entries[what] = entry
-            self._size_bytes += entry.size_bytes
-            while self._size_bytes > self.most_bytes:
-                self._drop(next(iter(self._entries)))
+            self._put(what, entry)
 
-    def grow(self, what: Hashable, more_bytes: int) -> None:
-        """Note that an entry, if it is kept, takes so many bytes more."""
-        entry = self.find(what)
-        if entry is not None:
-            self.keep(what, replace(entry, size_bytes=entry.size_bytes + more_bytes))
+    def grow(self, what: Hashable, more_bytes: int, of: Hashable = None) -> None:
+        """Note that an entry, if it is kept, takes so many bytes more, and refers to the entry ``of``."""
+        with self._lock:
+            entry = self._entries.get(what)
+            if entry is None:
+                return
+            if of is not None and of not in self._entries:
+                self._drop(what)
+                return
+            self._size_bytes -= entry.size_bytes
+            refers_to = entry.refers_to if of is None else entry.refers_to | {of}
+            self._put(what, replace(entry, size_bytes=entry.size_bytes + more_bytes, refers_to=refers_to))
+
+    def _put(self, what: Hashable, entry: _Entry) -> None:
+        self._entries[what] = entry
+        self._entries.move_to_end(what)
+        self._size_bytes += entry.size_bytes
+        for each in entry.refers_to:
+            self._referring.setdefault(each, set()).add(what)
+        if entry.size_bytes > self.most_bytes:
+            self._drop(what)
+        while self._size_bytes > self.most_bytes:
+            self._drop(next(iter(self._entries)))
 
     def _drop(self, what: Hashable) -> None:
         before = self._entries.pop(what, None)
-        if before is not None:
-            self._size_bytes -= before.size_bytes
+        if before is None:
+            return
+        self._size_bytes -= before.size_bytes
+        for each in before.refers_to:
+            self._referring.get(each, set()).discard(what)
+        for each in self._referring.pop(what, ()):
+            self._drop(each)
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from memwal.codec.wal import WalEntry
 from memwal.effects import Io
 from memwal.errors import AlreadyExists, Fenced, OutcomeUnknown
 from memwal.ids import Epoch, ManifestVersion, SpecId
-from memwal.read import parts
+from memwal.read import collection
 from memwal.read.sources import MemoryView
 from memwal.read.view import View
 from memwal.region import claim as claiming
@@ -272,7 +272,7 @@ async def _hint_first(self: Io, name: str, data: bytes) -> None:
 
 # --- how the engine goes about it ---------------------------------------------------------------------------------
 
-_claim, _claimed, _rebuilt, _collect = claiming.claim, claiming.claimed, recovery._rebuilt, parts.collect
+_claim, _claimed, _rebuilt, _collect = claiming.claim, claiming.claimed, recovery._rebuilt, collection.collect
 _store_entry = RegionWriter._store_entry
 
 
@@ -313,9 +313,9 @@ def _unasserted(*_: object) -> None:
     """In place of asserting what each step changes: the reference would notice by itself, which others need not."""
 
 
-def _with_any_memory(io: Io, view: View, memory: Sequence[MemoryView]) -> parts.Parts:
+async def _with_any_memory(io: Io, view: View, memory: Sequence[MemoryView]) -> collection.Parts:
     stored = {region: manifest.epoch for region, manifest in view.manifests.items() if manifest is not None}
-    return _collect(io, view, [replace(each, epoch=stored.get(each.region_id, each.epoch)) for each in memory])
+    return await _collect(io, view, [replace(each, epoch=stored.get(each.region_id, each.epoch)) for each in memory])
 
 
 PLANTS: dict[str, Plant] = {
@@ -354,7 +354,7 @@ PLANTS: dict[str, Plant] = {
     "drops_the_tail": Plant(replaced={"memwal.region.recovery:_rebuilt": _without_the_tail}),
     "dates_entries_back": Plant(replaced={"memwal.codec.wal:encode": _dated_back}),
     "dates_the_first_entries_back": Plant(replaced={"memwal.codec.wal:encode": _first_dated_back}),
-    "reads_with_old_memory": Plant(replaced={"memwal.read.parts:collect": _with_any_memory}),
+    "reads_with_old_memory": Plant(replaced={"memwal.read.collection:collect": _with_any_memory}),
     "wrong_bucket": Plant(plant=_wrong_bucket),
 }
 """Name of a deviation -> how the reference has it."""

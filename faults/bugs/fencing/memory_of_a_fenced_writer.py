@@ -5,14 +5,14 @@ from dataclasses import replace
 from memwal.codec.region_manifest import RegionManifest
 from memwal.effects import Io
 from memwal.ids import UINT64_MAX, Epoch, RegionId
-from memwal.read import parts
+from memwal.read import collection
 from memwal.read.memtable_part import MemTablePart
 from memwal.read.sources import MemoryView
 from memwal.read.view import View
 from memwal.region.rows import Rows
 from memwal_sim.bugs import Bug
 
-_held = parts._held
+_held = collection._held
 
 
 def _of_anybody(
@@ -34,5 +34,5 @@ BUG = Bug(
     scenario="fenced_memory",
     oracle="reads are explained",
     violated="READ-008",
-    replaced={"memwal.read.parts:_held": _of_anybody},
+    replaced={"memwal.read.collection:_held": _of_anybody},
 )

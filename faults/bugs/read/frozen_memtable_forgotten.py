@@ -3,14 +3,14 @@
 from memwal.codec.region_manifest import RegionManifest
 from memwal.effects import Io
 from memwal.ids import RegionId
-from memwal.read import parts
+from memwal.read import collection
 from memwal.read.memtable_part import MemTablePart
 from memwal.read.sources import MemoryView
 from memwal.read.view import View
 from memwal.region.rows import Rows
 from memwal_sim.bugs import Bug
 
-_held = parts._held
+_held = collection._held
 
 
 def _active_only(
@@ -31,5 +31,5 @@ BUG = Bug(
     scenario="sealed_memory",
     oracle="reads are explained",
     violated="READ-008",
-    replaced={"memwal.read.parts:_held": _active_only},
+    replaced={"memwal.read.collection:_held": _active_only},
 )

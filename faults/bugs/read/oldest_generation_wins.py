@@ -1,18 +1,19 @@
 """Of several generations the oldest wins."""
 
+from dataclasses import replace
 from typing import Any
 
-from memwal.read import parts
-from memwal.read.parts import Parts
+from memwal.read import collection
+from memwal.read.collection import Parts
 from memwal_sim.bugs import Bug
 
-_collect = parts.collect
+_collect = collection.collect
 
 
-def _backwards(*arguments: Any) -> Parts:
+async def _backwards(*arguments: Any) -> Parts:
     """In place of the newest source of each region first."""
-    found = _collect(*arguments)
-    return Parts(found.base, {region: above[::-1] for region, above in found.regions.items()})
+    found = await _collect(*arguments)
+    return replace(found, regions={region: above[::-1] for region, above in found.regions.items()})
 
 
 BUG = Bug(
@@ -23,5 +24,5 @@ BUG = Bug(
     scenario="one_writer_duplicates",
     oracle="acknowledged writes survive",
     violated="WAL-001",
-    replaced={"memwal.read.parts:collect": _backwards},
+    replaced={"memwal.read.collection:collect": _backwards},
 )

@@ -5,9 +5,9 @@ from dataclasses import replace
 from memwal.effects import Io
 from memwal.maintained.base_index import MaintainedIndex
 from memwal.read import indexed
+from memwal.read.collection import Parts
 from memwal.read.gap import IndexedPlan
 from memwal.read.indexed import Coverage
-from memwal.read.parts import Parts
 from memwal_sim.bugs import Bug
 
 _of_base = indexed.of_base

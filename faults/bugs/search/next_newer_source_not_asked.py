@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 from memwal.keys import Mask
-from memwal.read.parts import Part, Parts
+from memwal.read.parts import Part
 from memwal.read.ranking import Freshness
 from memwal_sim.bugs import Bug
 
@@ -17,7 +17,7 @@ async def _all_but_one(fresh: Freshness, part: Part, keys: pa.Table) -> Mask:
     for region, sources in fresh.parts.regions.items():
         newer = [each for each in sources if each.generation > part.generation]
         regions[region] = tuple(newer[:-1])
-    return await _stale(replace(fresh, parts=Parts(fresh.parts.base, regions)), part, keys)
+    return await _stale(replace(fresh, parts=replace(fresh.parts, regions=regions)), part, keys)
 
 
 BUG = Bug(

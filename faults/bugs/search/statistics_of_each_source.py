@@ -1,7 +1,7 @@
 """Each source scores its rows by its own statistics."""
 
 from memwal.maintained.bm25 import CorpusStatistics
-from memwal.read.ranking import Ranked
+from memwal.read.ranked import Ranked
 from memwal.read.text import Documents, GlobalBM25
 from memwal_sim.bugs import Bug
 

@@ -1,8 +1,9 @@
 """A search leaves out what is in the WAL."""
 
 from memwal.read import vector
+from memwal.read.collection import Parts
 from memwal.read.memtable_part import MemTablePart
-from memwal.read.parts import Part, Parts
+from memwal.read.parts import Part
 from memwal_sim.bugs import Bug
 
 _sources = vector._sources

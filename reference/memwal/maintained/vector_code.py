@@ -75,7 +75,8 @@ class Encoded:
     def at(self, chosen: npt.NDArray[Any]) -> Encoded:
         """Those that a mask or places choose."""
         fixed = None if self.fixed is None else self.fixed[chosen]
-        return Encoded(self.offsets[chosen], self.partitions[chosen], self.codes[chosen], fixed)
+        # Transposed, so that codes stay in the order of their slices where they are.
+        return Encoded(self.offsets[chosen], self.partitions[chosen], self.codes.T.take(chosen, axis=1).T, fixed)
 
     @staticmethod
     def joined(parts: Sequence[Encoded]) -> Encoded:
@@ -232,7 +233,9 @@ class VectorCode:
             if encoded.fixed is None:
                 found[part] = 1 + sums
             else:
-                found[part] = np.maximum(sums + encoded.fixed[part] + query.centroids[encoded.partitions[part]], 0)
+                sums += encoded.fixed[part]
+                sums += query.centroids.take(encoded.partitions[part])
+                np.maximum(sums, 0, out=found[part])
         return found
 
     def query_vector(self, query: npt.ArrayLike) -> QueryVector:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -25,10 +24,11 @@ from ..table.coverage import fragment_ids, named_fragments, segments
 from ..table.state import TableState
 from . import gap, scalar_index
 from .answers import IndexAnswer, joined
+from .collection import Parts
 from .conditions import Compare, Leaf
 from .indexed import in_base
 from .memtable_part import MemTablePart
-from .parts import Parts, TablePart
+from .parts import TablePart
 from .scalar_index import Pages
 from .sources import MemoryView
 from .view import View
@@ -98,11 +98,10 @@ class OfBase:
 async def of_generation(part: TablePart, leaf: Leaf) -> IndexAnswer | None:
     """What the indexes of a generation say of its own rows. Raises `Raced` for one that is gone."""
     state = await part.opened()
-    column = part.columns.get(leaf.column)
-    if column is None:
+    here = of_own_column(part, leaf)
+    if here is None:
         return None  # it was added since, and is NULL in all rows
-    here = leaf if column == leaf.column else replace(leaf, column=column)
-    every, parts = await part.once(("indexes", column, type(leaf)), partial(_parts, part.io, state, here), _size)
+    every, parts = await index_parts(part, here)
     left, found = every, list[IndexAnswer]()
     for each in parts:
         if not left:
@@ -117,8 +116,16 @@ async def of_generation(part: TablePart, leaf: Leaf) -> IndexAnswer | None:
     return told if told.fragments or (parts and not left) else None
 
 
+def of_own_column(part: TablePart, leaf: Leaf) -> Leaf | None:
+    """``leaf`` as it asks an opened generation, whose column may have another name; None for a column it lacks."""
+    column = part.columns.get(leaf.column)
+    if column is None:
+        return None
+    return leaf if column == leaf.column else replace(leaf, column=column)
+
+
 @dataclass(frozen=True, slots=True)
-class _IndexPart:
+class IndexPart:
     """One part of an index of a generation that may answer a comparison."""
 
     entry: table_pb2.IndexMetadata
@@ -132,18 +139,26 @@ class _IndexPart:
     """How plans name it."""
 
 
-async def _parts(io: Io, state: TableState, leaf: Leaf) -> tuple[frozenset[FragmentId], tuple[_IndexPart, ...]]:
-    """The fragments of a generation, and the parts of its indexes that may answer, the best first."""
-    every, found = fragment_ids(state), []
-    for name in scalar_index.fitting(state, leaf):
-        for entry in segments(state, name):
-            named = named_fragments(state, entry)
-            pages = await scalar_index.pages_of(io, state, entry)
-            found.append(_IndexPart(entry, named, named & every, pages, (f"index [{name}]",)))
-    return every, tuple(found)
+async def index_parts(part: TablePart, leaf: Leaf) -> tuple[frozenset[FragmentId], tuple[IndexPart, ...]]:
+    """The fragments of a generation, and the parts of its indexes that may answer, the best first.
+
+    ``leaf``: of `of_own_column`.
+    """
+    state = await part.opened()
+
+    async def made() -> tuple[frozenset[FragmentId], tuple[IndexPart, ...]]:
+        every, found = fragment_ids(state), []
+        for name in scalar_index.fitting(state, leaf):
+            for entry in segments(state, name):
+                named = named_fragments(state, entry)
+                pages = await scalar_index.pages_of(part.io, state, entry)
+                found.append(IndexPart(entry, named, named & every, pages, (f"index [{name}]",)))
+        return every, tuple(found)
+
+    return await part.once(("indexes", leaf.column, type(leaf)), made, _size)
 
 
-def _size(made: tuple[frozenset[FragmentId], tuple[_IndexPart, ...]]) -> int:
+def _size(made: tuple[frozenset[FragmentId], tuple[IndexPart, ...]]) -> int:
     return sum(_PART_BYTES + (each.pages.size_bytes if each.pages is not None else 0) for each in made[1])
 
 

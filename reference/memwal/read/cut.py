@@ -176,7 +176,8 @@ async def split_rows(io: Io, split: Split, asked: Query, hiding: Hiding) -> Asyn
         raise CutGone(cut.version, gone.path) from None
     view = View(base=restricted(base, split.fragments), manifests=cut.manifests, live=cut.live, ends=cut.ends)
     try:
-        async for rows in arranged(io, view, asked, frozenset(split.regions), hiding=hiding).stream():
+        planned = await arranged(io, view, asked, frozenset(split.regions), hiding=hiding)
+        async for rows in planned.stream():
             if rows.num_rows:
                 yield rows
     except Raced as raced:

@@ -26,8 +26,9 @@ from ..table.read import ROW_ADDRESS
 from ..table.reuse import Addresses
 from ..table.state import TableState
 from .btree import STABLE_ROW_IDS
+from .collection import Parts
 from .gap import IndexedPlan
-from .parts import Part, Parts, TablePart
+from .parts import Part, TablePart
 
 _COVERAGE_BYTES = 1 << 10
 """About what it takes to know how a generation is searched."""

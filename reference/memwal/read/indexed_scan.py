@@ -24,12 +24,14 @@ from ..table.state import TableState
 from ..words import counted
 from . import scalar_index
 from .answers import Ask, IndexAnswer, answer
-from .asking import OfBase, of_generation, of_memtable
-from .conditions import Condition, leaves
+from .asking import OfBase, of_memtable
+from .collection import Parts, collect
+from .conditions import AllOf, Condition, OneOf, leaves
 from .filters import RowFilter
+from .indexes_above import OfGenerations
 from .memtable_part import MemTablePart
 from .nodes import PlanNode, live
-from .parts import Part, Parts, TablePart, collect
+from .parts import Part, TablePart
 from .query import Query
 from .ranking import Freshness
 from .values import NOTHING
@@ -41,6 +43,7 @@ MOST_SHARE = 8
 """One of so many rows of the base may be given by an index; where it gives more, a scan reads all of them sooner."""
 TAKEN_ROWS = 1 << 16
 """Rows that are taken at once."""
+_NOTHING_GIVEN = "0 rows given, 0 read, 0 fragments scanned"
 
 
 @dataclass(slots=True)
@@ -51,7 +54,9 @@ class ScalarIndexScan:
     condition: Condition
     ask: Ask | None
     known: IndexAnswer | None = None
-    """What they say; of the base table it is known when the plan is made."""
+    """What they say, where it is known when the plan is made."""
+    is_empty: bool = False
+    """Whether they say of all rows that none is given."""
     inputs: Sequence[PlanNode] = ()
     outcome: str = "not read"
     metrics: Metrics = field(default_factory=Metrics)
@@ -98,6 +103,10 @@ class ScalarIndexScan:
                 async for found in self.part.stream(names, fragment, matching):
                     yield found
         self._ended(len(known), read, len(scanned))
+
+    def passed_by(self) -> None:
+        """Note that it gives nothing, and was not asked for it."""
+        self.outcome = _NOTHING_GIVEN
 
     def _ended(self, given: int, read: int, scanned: int) -> None:
         self.outcome = f"{counted(given, 'row')} given, {read} read, {counted(scanned, 'fragment')} scanned"
@@ -158,6 +167,9 @@ class FreshRows:
         names = list(dict.fromkeys([*key, *self.child.keep.columns, *self.columns]))
         for source in self.child.child.inputs:
             part = source.part
+            if source.is_empty and not source.metrics.watched:
+                source.passed_by()
+                continue
             async for found in source.rows(names, self.child.keep):
                 if not found.num_rows:
                     continue  # the filter keeps none of them
@@ -188,23 +200,26 @@ async def plan(io: Io, view: View, asked: Query) -> FreshRows | None:
         return None  # AMB-99, the literal reading: a pushed filter decides which row of a key is seen
     if not any(scalar_index.fitting(base, leaf) for leaf in leaves(condition)):
         return None
-    parts = collect(io, view, asked.memory)
+    parts = await collect(io, view, asked.memory)
     rows = sum(fragment.physical_rows for fragment in base.fragments)
     most = max(FEW_ROWS, rows // MOST_SHARE)
     told = await answer(condition, OfBase(io=io, view=view, parts=parts, memory=asked.memory, most=most).ask)
     if told is None:
         return None
-    union = Sources([ScalarIndexScan(parts.base, condition, None, told), *_above(parts, condition)])
+    union = Sources([ScalarIndexScan(parts.base, condition, None, told), *await _above(parts, condition)])
     return FreshRows(IndexMatching(union, keep), Freshness(io, view, parts), base, tuple(asked.names(base)))
 
 
-def _above(parts: Parts, condition: Condition) -> list[ScalarIndexScan]:
-    found = []
+async def _above(parts: Parts, condition: Condition) -> list[ScalarIndexScan]:
+    found, generations = [], OfGenerations(parts)
+    # The answers of generations that are asked as one: most of them have no such row.
+    known = {} if isinstance(condition, AllOf | OneOf) else await generations.told(condition)
     for part in (part for region in parts.regions.values() for part in region):
-        ask: Ask | None = None
         if isinstance(part, TablePart):
-            ask = partial(of_generation, part)
-        elif isinstance(part, MemTablePart):
-            ask = partial(of_memtable, part)
-        found.append(ScalarIndexScan(part, condition, ask))
+            told = known.get(part.io.root)
+            ask: Ask | None = partial(generations.ask, part)
+            found.append(ScalarIndexScan(part, condition, ask, told, told is not None and not len(told.addresses)))
+        else:
+            ask = partial(of_memtable, part) if isinstance(part, MemTablePart) else None
+            found.append(ScalarIndexScan(part, condition, ask))
     return found

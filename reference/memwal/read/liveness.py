@@ -34,12 +34,6 @@ class Liveness:
     fresh: Freshness
     _dead: dict[tuple[RegionId | None, int], Addresses] = field(default_factory=dict)
     """Addresses of the rows that do not count, ascending."""
-    _told: dict[tuple[RegionId | None, int], tuple[str, ...] | None] = field(default_factory=dict)
-    """What `of_tables` said."""
-    _paths: dict[tuple[RegionId | None, int], str] = field(default_factory=dict)
-    """The manifests of generations whose keys were asked for."""
-    _there: dict[RegionId, list[Part]] = field(default_factory=dict)
-    """The sources of a region, without MemTables that have no rows."""
 
     @implements("AMB-110")
     async def of(self, part: Part, addresses: Addresses) -> Mask:
@@ -76,43 +70,25 @@ class Liveness:
         It is kept while the source and the generations above it are the same: they do not change. What is in memory or
         in the WAL does. ``of``: full names of files of the base table that it is made of, too.
         """
-        told = await self.of_tables(part)
-        if told is None or not isinstance(part, TablePart):
+        above = await self.fresh.parts.above(part.region_id)
+        if above is None or not isinstance(part, TablePart):
             return await make()
-        name = (*what, part.io.root, told, self.fresh.view.base.primary_key, self.fresh.approximate)
+        base = self.fresh.view.base
+        name = (*what, part.io.root, base.primary_key, self.fresh.approximate)
+        told_by = above.told_by
         if part.region_id is None:
-            return await remembered(part.io, name, make, size_bytes, of=(*told, *of))
-        return await remembered(part.io, name, make, size_bytes, by=lambda _: told)
-
-    async def of_tables(self, part: Part) -> tuple[str, ...] | None:
-        """The manifests of a source and of all generations above it; None if one of these is not a table."""
-        which = part.region_id, part.generation
-        if which not in self._told:
-            newer, told = await self._newer(part), list[str]()
-            for each in newer:
-                if (path := self._paths.get((each.region_id, each.generation))) is None:
-                    await self.fresh.keys(each)  # which asks for the newest version of each: that is not kept
-                    if not isinstance(each, TablePart):
-                        continue  # a source that is no table has no manifest to keep by
-                    path = self._paths[each.region_id, each.generation] = (await each.opened()).path
-                told.append(path)
-            every = len(told) == len(newer)
-            self._told[which] = ((await part.opened()).path, *told) if isinstance(part, TablePart) and every else None
-        return self._told[which]
+            name, told_by = (*name, base.path, above.names), (base.path, *above.told_by, *of)
+        else:
+            name = (*name, above.names[: above.names.index(part.io.root)])
+        return await remembered(part.io, name, make, size_bytes, by=lambda _: told_by)
 
     async def _newer(self, part: Part) -> list[Part]:
         """The sources whose rows supersede those of ``part``, without MemTables that have no rows."""
         regions = self.fresh.parts.regions
-        newer: list[Part] = []
         # A newer row of the key supersedes one of the base whichever region it is in: that is what its merge does.
-        for region in regions if part.region_id is None else (part.region_id,):
-            if region not in self._there:
-                there = regions[region]
-                self._there[region] = [
-                    each for each in there if isinstance(each, TablePart) or await each.fragments(NOTHING)
-                ]
-            newer += [each for each in self._there[region] if each.generation > part.generation]
-        return newer
+        above = [each for name in (regions if part.region_id is None else (part.region_id,)) for each in regions[name]]
+        newer = [each for each in above if each.generation > part.generation]
+        return [each for each in newer if isinstance(each, TablePart) or await each.fragments(NOTHING)]
 
     async def _made(self, part: Part) -> Addresses:
         newer = await self._newer(part)

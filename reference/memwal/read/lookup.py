@@ -17,8 +17,8 @@ from ..index import regions
 from ..index.snapshot import RegionRow
 from ..keys import Mask
 from ..table.state import TableState
+from .collection import Parts, collect
 from .nodes import BloomFilterGuard, CoalesceFirst, Hashing, Lookup, OfRegion, TakeLast, live, watched
-from .parts import Parts, collect
 from .pruning import registered, targets
 from .query import Query
 from .view import View, over
@@ -62,7 +62,7 @@ async def lookup(
 
     async def body(view: View) -> tuple[pa.Table, CoalesceFirst]:
         names = query.names(view.base)
-        parts = collect(io, view, query.memory)
+        parts = await collect(io, view, query.memory)
         # Regions may have been registered since: then more of them are known not to have the keys.
         if view.base.version not in known:
             known[view.base.version] = await registered(io, view.base, live=view.live)

@@ -1,6 +1,6 @@
-"""The sources of a plan, each with the generation that orders it: -1 is the base table, MemTables count from 1.
+"""A source of a plan, with the generation that orders it: -1 is the base table, MemTables count from 1.
 
-A source is asked for keys first, by its filter, and for rows only then; what was read once is kept while the plan runs.
+It is asked for keys first, by its filter, and for rows only then; what was read once is kept while the plan runs.
 Source: MemWAL revisions A and B, "MemTable Collection".
 """
 
@@ -21,14 +21,12 @@ from ..clauses import implements
 from ..codec import bloom
 from ..codec.asked_keys import AskedKeys
 from ..codec.pb.lance import table_pb2
-from ..codec.region_manifest import RegionManifest
-from ..effects import Io, remembered
-from ..errors import ArtifactError, Fenced, NotFound, Unmergeable
-from ..ids import Epoch, FragmentId, Generation, RegionId
+from ..effects import Grew, Io, remembered
+from ..errors import ArtifactError, NotFound, Unmergeable
+from ..ids import Epoch, FragmentId, RegionId
 from ..keys import Mask
-from ..region import manifest as manifests
 from ..region.generation_config import CONFIG_EPOCH
-from ..region.rows import TOMBSTONE, Rows
+from ..region.rows import TOMBSTONE
 from ..table import late, read
 from ..table.late import APART_ROWS, RowChoice, Stage
 from ..table.read import ROW_ADDRESS
@@ -38,12 +36,11 @@ from ..table.stored_file import WHOLE_BYTES
 from . import origin
 from .fragments import empty, holding
 from .generation import in_write_order, mapped_columns, newest_first
-from .memtable_part import MemTablePart, owner
+from .memtable_part import owner
 from .opened import Opened, name_of
 from .origin import WrittenBy
-from .sources import BASE_GENERATION, MemoryView, unmerged
 from .values import Predicate
-from .view import Raced, View
+from .view import Raced
 
 T = TypeVar("T")
 
@@ -111,6 +108,8 @@ class TablePart:
     known: bloom.DecodedFilter | None = None
     kept: Opened | None = None
     """Of a generation, once it is opened."""
+    shared: Hashable = None
+    """Under which name this object itself is kept, so that other reads have it too; None: it is of one read."""
 
     @property
     def name(self) -> str:
@@ -143,9 +142,10 @@ class TablePart:
     async def opened(self) -> TableState:
         """The table; raises `Raced` for a generation that is gone, and `ArtifactError` for columns that do not fit."""
         if self.state is None:
-            self.kept = await remembered(
-                self.io, name_of(self.io), self._opened, lambda _: _OPENED_BYTES, by=self._told_by
-            )
+            name = name_of(self.io)
+            self.kept = await remembered(self.io, name, self._opened, lambda _: _OPENED_BYTES, by=self._told_by)
+            if self.shared is not None:
+                await Grew(self.shared, 0, of=name)
             found = self.kept.state
             make = partial(self._mapped_columns, found)
             self.columns = await self.kept.once(("columns of a generation", self.base.path), make, len)
@@ -317,80 +317,6 @@ class TablePart:
         marked = [pa.field(TOMBSTONE, pa.bool_())] if TOMBSTONE in state.schema.names else []
         plain = [pa.field(name, origin.field_of(self.base, name).type) for name in names]
         return pa.schema([*plain, *([_ADDRESS] if addressed else []), *marked])
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """All sources of a query."""
-
-    base: TablePart
-    regions: Mapping[RegionId, tuple[Part, ...]]
-    """Sources of each region above the base, newest first."""
-
-
-@implements("PLAN-001", "PLAN-002", "PLAN-034", "AMB-88", "AMB-102", "AMB-104", "AMB-117", "AMB-118", "AMB-140")
-def collect(io: Io, view: View, memory: Sequence[MemoryView]) -> Parts:
-    """The sources of ``view`` and of the ``memory`` of open writers. Raises `Fenced` for memory of an older epoch."""
-    base = TablePart(io=io, generation=BASE_GENERATION, region_id=None, base=view.base, state=view.base)
-    held = {each.region_id: each for each in memory}
-    shape = Rows.of(view.base)
-    found: dict[RegionId, tuple[Part, ...]] = {}
-    for region in sorted({*view.manifests, *held}):
-        manifest = view.manifests.get(region)
-        memtables = _held(io, view, region, manifest, held.get(region), shape)
-        above: list[Part] = [*_stored(io, view, region, manifest), *memtables]
-        if above:
-            found[region] = tuple(reversed(above))
-    return Parts(base, found)
-
-
-def _stored(io: Io, view: View, region: RegionId, manifest: RegionManifest | None) -> list[TablePart]:
-    merged = view.base.mem_wal.progress(region)
-    # AMB-118, merged generations: they are in the base, where others may have changed their rows since.
-    floor = merged if io.interpretation.merged_out_of_resolution else Generation(0)
-    folder = manifests.folder(io, region)
-    return [
-        TablePart(
-            io=folder.child(listed.path),
-            generation=listed.generation,
-            region_id=region,
-            base=view.base,
-            # AMB-100, a generation that cannot be opened: only a merged one may be missing.
-            lenient=not io.interpretation.skip_only_merged or listed.generation <= merged,
-        )
-        for listed in (unmerged(manifest, floor) if manifest is not None else ())
-    ]
-
-
-def _held(
-    io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None, shape: Rows
-) -> list[MemTablePart]:
-    current = manifest.generation_current if manifest is not None else Generation(0)
-    tables: Sequence[tuple[Generation, pa.Table | None]] = ()
-    if memory is not None:
-        # AMB-140, a fenced writer's memory: what its successor has acknowledged is not in it.
-        if manifest is not None and memory.epoch < manifest.epoch:
-            raise Fenced(region, memory.epoch, manifest.epoch)
-        # AMB-102, memory and a stale view: what is listed, or merged, is read from there, and not twice.
-        current = max(current, Generation(view.base.mem_wal.progress(region) + 1))
-        tables = [(generation, table) for generation, table in memory.tables if generation >= current]
-    elif view.live and manifest is not None:
-        # AMB-141, the WAL instead of memory: the writer's was not lent, so that its durable rows are read there.
-        tables = [(current, None)]
-    return [
-        MemTablePart(
-            generation=generation,
-            region_id=region,
-            base=view.base,
-            view=view,
-            io=manifests.folder(io, region),
-            shape=shape,
-            table=table,
-            epoch=memory.epoch if memory is not None else None,
-            indexes=memory.indexes.get(generation) if memory is not None else None,
-        )
-        for generation, table in tables
-    ]
 
 
 def _bytes_of(rows: pa.Table) -> int:

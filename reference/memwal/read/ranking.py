@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from .. import cellwise
@@ -25,56 +24,20 @@ from ..metrics import Metrics, metered, within
 from ..table.read import ROW_ADDRESS
 from ..table.reuse import Addresses
 from ..words import counted
+from .collection import Parts
 from .filters import RowFilter
 from .keys_above import may_be_elsewhere
 from .nodes import PlanNode
 from .origin import field_of
-from .parts import Part, Parts, TablePart
+from .parts import Part, TablePart
 from .pruning import registered, targets
+from .ranked import Ranked, Values
 from .view import View
 
 _KEY_BYTES = 64
 """About what a key takes in memory."""
 _SPARE = 4
 """So many candidates more than are wanted are fetched of a source at first, or one for each so many: few are stale."""
-
-Values = npt.NDArray[np.float32]
-"""Distances or scores. Shape (rows,)."""
-
-
-@dataclass(slots=True)
-class Ranked:
-    """Rows of one source with what they are ranked by. They are put in order as far as they are read."""
-
-    addresses: Addresses
-    values: Values
-    greatest: bool
-    """Whether the greatest value is the best one."""
-    _order: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    """Where the best rows are, best first."""
-
-    def __len__(self) -> int:
-        return len(self.addresses)
-
-    def better(self, worst: float | None) -> Ranked:
-        """Only the rows that are better than ``worst``; None: all."""
-        if worst is None:
-            return self
-        kept = self.values > worst if self.greatest else self.values < worst
-        return Ranked(self.addresses[kept], self.values[kept], self.greatest)
-
-    def best(self, start: int, end: int) -> tuple[Addresses, Values]:
-        """The rows of these places, best first; among equal ones those written first."""
-        if len(self._order) < min(end, len(self)):
-            lowest_first = -self.values if self.greatest else self.values
-            last = min(2 * end, len(self)) - 1
-            if 4 * last < len(self):
-                among = np.flatnonzero(~(lowest_first > np.partition(lowest_first, last)[last]))
-            else:
-                among = np.arange(len(self))
-            self._order = among[np.lexsort((self.addresses[among], lowest_first[among]))]
-        chosen = self._order[start:end]
-        return self.addresses[chosen], self.values[chosen]
 
 
 @implements("PLAN-003")
@@ -112,7 +75,7 @@ class Freshness:
         found = np.zeros(keys.num_rows, np.bool_)
         if not len(found):
             return found
-        if not self.approximate and not (elsewhere := await may_be_elsewhere(self.io, self.parts, part, keys)).all():
+        if not self.approximate and not (elsewhere := await may_be_elsewhere(self.parts, part, keys)).all():
             found[elsewhere] = await self.stale(part, cellwise.where(rows, elsewhere))
             return found
         if part.region_id is not None:
@@ -186,11 +149,21 @@ class Candidates:
     """Lets `rank` look further, for more candidates; False if it has given all there are."""
     probed: Callable[[], tuple[int, int] | None] = lambda: None
     """How many partitions of how many it has looked at; None: it has none."""
+    glance: Callable[[], tuple[int, float] | None] = lambda: None
+    """How many rows `rank` gives and the best value of these, if it is known without asking; None: it is not."""
     fresh: bool = False
     """Whether it leaves out superseded rows itself."""
     inputs: Sequence[PlanNode] = ()
     outcome: str = "not read"
     metrics: Metrics = field(default_factory=Metrics)
+
+    def has_none_better(self, worst: float, greatest: bool) -> bool:
+        """Whether it is known to begin with rows that are not better than ``worst``; then it notes that."""
+        known = self.glance() if not self.metrics.watched else None
+        if known is None or (known[1] > worst if greatest else known[1] < worst):
+            return False
+        self.outcome = f"{known[0]} candidates, 0 stale{self.ranked(known[0])}"
+        return True
 
     def ranked(self, rows: int) -> str:
         """Note that so many candidates are known; returns how far it has looked, as plans say it."""
@@ -363,6 +336,8 @@ class GlobalLimit:
         rows: pa.Table | None = None
         order, worst = np.empty(0, np.int64), None
         for source in filtering.union.inputs:
+            if worst is not None and source.has_none_better(worst, sort.greatest):
+                continue  # the best so far are better
             found = await filtering.survivors(source, self.k, sort.value, worst)
             if rows is not None and not found.num_rows:
                 continue  # it has none that are better than those so far

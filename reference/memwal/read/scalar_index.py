@@ -7,8 +7,9 @@ Source: MemWAL revision A, "Query Execution".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ import pyarrow as pa
 from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
+from ..maintained.scalar import Between
 from ..table import reuse
 from ..table.coverage import index_names, segments
 from ..table.mirror import index_folder
@@ -128,12 +130,28 @@ class Pages:
             numbers = numbers if bool((numbers[1:] >= numbers[:-1]).all()) else None
         return cls(values, table.column("ids").to_numpy(), numbers)
 
+    @classmethod
+    def joined(cls, every: Sequence[Pages]) -> Pages:
+        """The values of all of them, in order if they are whole numbers; the ids are the places of the rows."""
+        count = sum(len(each.ids) for each in every)
+        numbers = [each.numbers for each in every if each.numbers is not None]
+        if len(numbers) < len(every):
+            chunks = [chunk for each in every for chunk in each.values.chunks]
+            return cls(pa.chunked_array(chunks, every[0].values.type), np.arange(count, dtype=np.uint64), None)
+        unordered = np.concatenate(numbers)
+        order = np.argsort(unordered, kind="stable")
+        ordered = unordered[order]
+        values = pa.chunked_array([pa.array(ordered, every[0].values.type)])
+        return cls(values, order.astype(np.uint64), ordered)
+
     @property
     def size_bytes(self) -> int:
         return int(self.values.nbytes + self.ids.nbytes)
 
     def rows(self, wanted: Wanted) -> Addresses:
         """The rows that have one of the values."""
+        if self.numbers is not None and isinstance(wanted.values, Between):
+            return self.ids[self._inside(self.numbers, wanted.values)]
         points = wanted.points
         if self.numbers is None or points is None or len(points) > _FEW_POINTS:
             return self.ids[wanted.holds(self.values)]
@@ -142,6 +160,17 @@ class Pages:
         if not (first < end).any():
             return _NOTHING
         return np.concatenate([self.ids[one:other] for one, other in zip(first, end, strict=True)])
+
+    @staticmethod
+    def _inside(numbers: npt.NDArray[np.integer[Any]], wanted: Between) -> slice:
+        first, end = 0, len(numbers)
+        if wanted.lower is not None:
+            side: Literal["left", "right"] = "left" if wanted.with_lower else "right"
+            first = int(numbers.searchsorted(np.array(wanted.lower, numbers.dtype), side))
+        if wanted.upper is not None:
+            side = "right" if wanted.with_upper else "left"
+            end = int(numbers.searchsorted(np.array(wanted.upper, numbers.dtype), side))
+        return slice(first, end)
 
 
 async def pages_of(io: Io, state: TableState, entry: table_pb2.IndexMetadata) -> Pages | None:

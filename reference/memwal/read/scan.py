@@ -16,11 +16,11 @@ from ..effects import Io
 from ..ids import RegionId
 from ..table.state import TableState
 from . import extent, indexed_scan, origin
+from .collection import collect
 from .filters import RowFilter
 from .indexed_scan import FreshRows
 from .merging import Deduplicate, Filtering, Hiding, Scan, Union
 from .nodes import watched
-from .parts import collect
 from .pruning import left_out, narrowed, that_may_match
 from .query import Query
 from .sources import MemoryView
@@ -37,12 +37,12 @@ async def plan(io: Io, view: View, asked: Query) -> Deduplicate | FreshRows:
     by_index = await indexed_scan.plan(io, chosen, replace(asked, memory=held))
     counts = len(chosen.base.fragments), len(view.base.fragments)
     more = f", fragments={counts[0]} of {counts[1]}" if counts[0] < counts[1] else ""
-    found = by_index if by_index is not None else arranged(io, chosen, replace(asked, memory=held), more=more)
+    found = by_index if by_index is not None else await arranged(io, chosen, replace(asked, memory=held), more=more)
     return watched(found, left_out(view, chosen)) if asked.watched else found
 
 
 @implements("PLAN-012", "PLAN-013", "AMB-99")
-def arranged(
+async def arranged(
     io: Io,
     view: View,
     asked: Query,
@@ -59,7 +59,7 @@ def arranged(
     """
     names, key = asked.names(view.base), view.base.primary_key
     filtering = Filtering.of(asked, view.base, above=io.interpretation.filter_above_deduplication)
-    parts = collect(io, view, asked.memory)
+    parts = await collect(io, view, asked.memory)
     scans = {
         region: [Scan(part, tuple(names), filtering) for part in sources]
         for region, sources in parts.regions.items()

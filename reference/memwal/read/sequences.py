@@ -22,9 +22,9 @@ from ..table.coverage import fragment_ids
 from ..table.late import Stage
 from ..table.owners import owners
 from ..table.state import TableState
+from .collection import collect
 from .fragments import restricted
 from .merging import Deduplicate
-from .parts import collect
 from .query import Query
 from .scan import plan
 from .sources import MemoryView
@@ -79,7 +79,7 @@ async def stored_sequences(
 
 async def _highest(io: Io, view: View, by: str, memory: MemoryView) -> pa.Scalar:
     """The highest ``by`` of all rows in ``view`` and ``memory``, replaced and deleted ones too; NULL: there is none."""
-    parts = collect(io, view, [memory])
+    parts = await collect(io, view, [memory])
     found: pa.Scalar | None = None
     for part in (parts.base, *(each for sources in parts.regions.values() for each in sources)):
         for fragment in await part.fragments({}):

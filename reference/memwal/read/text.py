@@ -36,15 +36,17 @@ from ..table.reuse import Addresses
 from ..table.schema import check_columns
 from . import gap
 from .choosing import chosen_index
+from .collection import Above, Parts, collect
 from .filters import RowFilter
 from .indexed import Answered, Coverage, in_base, inside, of_base, of_part
 from .liveness import Liveness
 from .memtable_part import MemTablePart
 from .nodes import PlanNode, watched
-from .parts import Part, Parts, TablePart, collect
+from .parts import Part, TablePart
 from .pruning import left_out, narrowed
 from .query import Query
-from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort
+from .ranked import Ranked, RankedTogether
+from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, RankedSort
 from .values import NOTHING
 from .view import View, over
 
@@ -183,6 +185,12 @@ class Documents:
         """What ``make`` reads of an index; that of a generation is kept with the generation."""
         return await self.part.once(what, make, size_bytes) if isinstance(self.part, TablePart) else await make()
 
+    def glance(self) -> tuple[int, float] | None:
+        """How many rows match and the best score, where that is known without asking."""
+        if self.joined is None or (scored := self.joined[0].scored) is None:
+            return None
+        return scored.rows(self.joined[1]), scored.best[self.joined[1]]
+
     async def rank(self, everything: GlobalBM25) -> Ranked:
         """Its rows that match, by the statistics of all sources, best first."""
         statistics = await within(everything, everything.statistics())
@@ -224,41 +232,38 @@ class JoinedDocuments:
     corpus: Corpus
     ends: npt.NDArray[np.int64]
     """The number behind the last document of each source."""
-    scored: tuple[Addresses, npt.NDArray[np.float32], list[int]] | None = None
-    """Rows that match, their scores, and how many of them are in each source and those before it."""
+    scored: RankedTogether | None = None
+    """Rows that match, once they are asked for."""
 
     def ranked(self, place: int, terms: AskedTerms, statistics: CorpusStatistics) -> Ranked:
         """The rows that match of one source."""
         if self.scored is None:
             documents, scores = self.corpus.scores(terms, statistics)
-            ends = np.searchsorted(documents, self.ends).tolist()
-            self.scored = self.addresses[documents], scores, [0, *ends]
-        addresses, values, ends = self.scored
-        own = slice(ends[place], ends[place + 1])
-        return Ranked(addresses[own], values[own], greatest=True)
+            ends = np.searchsorted(documents, self.ends)
+            self.scored = RankedTogether.of(self.addresses[documents], scores, ends, greatest=True)
+        return self.scored.at(place)
 
 
 async def joined(documents: Sequence[Documents]) -> JoinedDocuments | None:
     """The documents of all generations whose superseded rows only generations tell; None where nothing is kept."""
     live = documents[0].live
-    io = live.fresh.io
-    if not io.remembers:
-        return None
-    above = dict[RegionId, tuple[str, ...]]()
-    for region_id, region in documents[0].parts.regions.items():
-        manifests = await live.of_tables(region[-1])
-        if manifests is not None:  # else a MemTable or a WAL tail supersedes rows of them
-            above[region_id] = manifests
+    parts = documents[0].parts
+    above = dict[RegionId, Above]()
+    for region_id in parts.regions:
+        found = await parts.above(region_id)
+        if found is not None:  # else a MemTable or a WAL tail supersedes rows of them
+            above[region_id] = found
     sources = [each for each in documents if each.part.region_id in above and each.coverage.scanned == ()]
     if not sources:
         return None
-    told = [name for manifests in above.values() for name in manifests]
+    told = [name for each in above.values() for name in each.told_by]
+    names = [name for each in above.values() for name in each.names]
     first = sources[0]
-    which = live.fresh.view.base.path, tuple(told), first.index.name, live.fresh.approximate
+    which = parts.base.base.path, tuple(names), first.index.name, live.fresh.approximate
 
     async def of_all() -> tuple[Addresses, Corpus, npt.NDArray[np.int64]]:
         found = [await each.of(()) for each in sources]
-        addresses = [own for each in found for own, _ in each]
+        addresses = [np.empty(0, np.uint64), *(own for each in found for own, _ in each)]
         corpus = Corpus.joined([corpus for each in found for _, corpus in each])
         return np.concatenate(addresses), corpus, np.cumsum([sum(len(own) for own, _ in each) for each in found])
 
@@ -272,14 +277,14 @@ async def joined(documents: Sequence[Documents]) -> JoinedDocuments | None:
     def by(_: object) -> Sequence[str]:
         return told
 
-    addresses, corpus, ends = await remembered(io, ("documents above", *which), of_all, size_bytes, by=by)
+    addresses, corpus, ends = await remembered(parts.io, ("documents above", *which), of_all, size_bytes, by=by)
     lists = dict[str, Postings]()
     for term in first.terms.terms:
         name = ("documents of a term above", *which, term, first.terms.phrase)
-        found: Mapping[str, Postings] = await remembered(
-            io, name, partial(of_term, term), stored_text.lists_bytes, by=by
+        lists_of: Mapping[str, Postings] = await remembered(
+            parts.io, name, partial(of_term, term), stored_text.lists_bytes, by=by
         )
-        lists.update(found)
+        lists.update(lists_of)
     return JoinedDocuments(sources, addresses, corpus.with_lists(lists), ends)
 
 
@@ -345,7 +350,7 @@ async def search(
         if asked.phrase and not index.tokenizer.with_positions:
             raise InvalidArgument(f"index {index.name!r} keeps no positions of terms, which a phrase needs")
         chosen, held = await narrowed(io, view, query.memory, query.predicate)
-        parts = collect(io, chosen, held)
+        parts = await collect(io, chosen, held)
         lag = await gap.plan(io, chosen, index.name, memory=held)
         fresh = Freshness(io, chosen, parts, approximate)
         live = Liveness(fresh)
@@ -374,6 +379,7 @@ def _plan(
             each.part,
             f"FTSExec: {each.part.name}, query={asked.query!r}, via={_via(each)}",
             partial(each.rank, everything),
+            glance=each.glance,
             fresh=not fresh.approximate,  # of rows that are superseded none counts, and so none is found
         )
         for each in documents

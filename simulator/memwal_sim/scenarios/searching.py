@@ -20,10 +20,12 @@ from memwal.effects import Io
 from memwal.maintained import base_index
 from memwal.maintained.memory import MemTableIndexes
 from memwal.read import gap, indexed
+from memwal.read.collection import Parts, collect
 from memwal.read.indexed import Answered, Coverage
 from memwal.read.memtable_part import MemTablePart
-from memwal.read.parts import Part, Parts, collect
-from memwal.read.ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort
+from memwal.read.parts import Part
+from memwal.read.ranked import Ranked
+from memwal.read.ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, RankedSort
 from memwal.read.sources import HeldIndexes
 from memwal.read.view import View
 from memwal.region.writer import RegionWriter
@@ -80,7 +82,7 @@ async def _planned(view: View, writer: RegionWriter, table: Io, name: str) -> _S
     held = {writer.memtable.generation: HeldIndexes(key_filter=indexes.key_filter)}
     memory = [replace(memory_of(writer), indexes=held)]
     plan = await gap.plan(table, view, name, memory=memory)
-    parts = collect(table, view, memory)
+    parts = await collect(table, view, memory)
     (index,) = await base_index.load(table, view.base, [name])
     sources: list[tuple[Part, Coverage]] = [(parts.base, await indexed.of_base(table, parts, index, plan))]
     above = parts.regions.get(writer.region.region_id, ())
