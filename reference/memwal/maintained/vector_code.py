@@ -74,9 +74,11 @@ class Encoded:
 
     def at(self, chosen: npt.NDArray[Any]) -> Encoded:
         """Those that a mask or places choose."""
-        fixed = None if self.fixed is None else self.fixed[chosen]
+        places = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+        fixed = None if self.fixed is None else self.fixed[places]
         # Transposed, so that codes stay in the order of their slices where they are.
-        return Encoded(self.offsets[chosen], self.partitions[chosen], self.codes.T.take(chosen, axis=1).T, fixed)
+        codes = self.codes.T.take(places, axis=1).T
+        return Encoded(self.offsets[places], self.partitions[places], codes, fixed)
 
     @staticmethod
     def joined(parts: Sequence[Encoded]) -> Encoded:

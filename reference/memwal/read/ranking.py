@@ -335,8 +335,9 @@ class GlobalLimit:
         sort, filtering = self.child, self.child.child
         rows: pa.Table | None = None
         order, worst = np.empty(0, np.int64), None
+        known = isinstance(filtering, FilterStale)  # else the rows are ranked anew
         for source in filtering.union.inputs:
-            if worst is not None and source.has_none_better(worst, sort.greatest):
+            if known and worst is not None and source.has_none_better(worst, sort.greatest):
                 continue  # the best so far are better
             found = await filtering.survivors(source, self.k, sort.value, worst)
             if rows is not None and not found.num_rows:

@@ -1,0 +1,110 @@
+"""What is asked of all generations at once, since they are kept, is what asking one after another gives."""
+
+from __future__ import annotations
+
+import lance
+import memwal
+import numpy as np
+import pyarrow as pa
+import pytest
+from memwal.read.indexes_above import OfGenerations
+from memwal.read.neighbours import Neighbours
+
+KEY = {"lance-schema:unenforced-primary-key": "true"}
+ROWS, DIMENSION, PARTITIONS = 400, 8, 6
+OFTEN = 8
+"""So many reads of small generations pay for asking them as one."""
+
+FILTERS = (
+    "n = 7", "n IN (3, 9, 200)", "n > 3 AND n <= 6", "n < -1", "n BETWEEN 8 AND 2", "n IS NULL", "n IS NULL OR n = 4",
+    "s = 's5'", "s >= 's37' AND s < 's4'", "f = 2.5", "f > 3.0", "f = 0.0", "n = 7 AND s = 's7'", "n = 1 OR f < 0.5",
+)  # fmt: skip
+
+
+def rows(keys: np.ndarray, draw: np.random.Generator) -> pa.Table:
+    count = len(keys)
+    numbers = draw.integers(0, 12, count)
+    fractions = draw.choice([-0.0, 0.0, 0.5, 2.5, 7.0, np.nan], count)
+    vectors = pa.array(draw.normal(size=count * DIMENSION).astype(np.float32))
+    columns = {
+        "id": pa.array(keys),
+        "n": pa.array(numbers, mask=draw.random(count) < 0.2),
+        "s": pa.array([f"s{number}" for number in draw.integers(0, 50, count)]),
+        "f": pa.array(fractions),
+        "v": pa.FixedSizeListArray.from_arrays(vectors, DIMENSION),
+    }
+    fields = [pa.field(name, column.type, name != "id") for name, column in columns.items()]
+    return pa.table(list(columns.values()), schema=pa.schema([fields[0].with_metadata(KEY), *fields[1:]]))
+
+
+@pytest.fixture(scope="module", params=["IVF_PQ"])
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table with an index over each column, and generations in two regions: with few, all and superseded rows."""
+    draw, place = np.random.default_rng(4), str(tmp_path_factory.mktemp("built") / "t")
+    base = lance.write_dataset(rows(np.arange(ROWS), draw), place, data_storage_version="2.1")
+    for column in "nsf":
+        base.create_scalar_index(column, "BTREE", name=f"by_{column}")
+    more = {"num_sub_vectors": 2} if request.param == "IVF_PQ" else {}
+    base.create_index("v", request.param, name="by_v", metric="l2", num_partitions=PARTITIONS, **more)
+    indexes = ["by_n", "by_s", "by_f", "by_v"]
+    table = memwal.enable(place, revision="R", spec=memwal.bucket("b", "id", 2), maintained_indexes=indexes)
+    for turn in range(5):
+        batch = rows(draw.choice(2 * ROWS, 30 if turn else 1, replace=False), draw)
+        buckets = table.region_values(batch).column("b").to_numpy()
+        for bucket in sorted(set(buckets)):
+            with table.writer(values={"b": bucket}, background=False) as writer:
+                own = batch.filter(pa.array(buckets == bucket))
+                writer.put(own)
+                writer.put(own.slice(0, 3))
+                writer.delete(own.slice(0, 1).select(["id"]))
+                writer.flush()
+    return place
+
+
+def in_order(found: pa.Table) -> list[str]:
+    return sorted(map(repr, found.to_pylist()))
+
+
+@pytest.mark.clause("PLAN-011", "PLAN-033")
+def test_a_filter_finds_what_each_generation_by_itself_has(built: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, forgetful, told = memwal.open(built), memwal.open(built, remember_bytes=0), OfGenerations.told
+    asked = list[int]()
+
+    async def telling(generations: OfGenerations, leaf: object) -> object:
+        found = await told(generations, leaf)
+        asked.append(len(found))
+        return found
+
+    monkeypatch.setattr(OfGenerations, "told", telling)
+    for filter_ in FILTERS:
+        expected = in_order(forgetful.scan(filter=filter_))
+        for _ in range(OFTEN):
+            assert in_order(kept.scan(filter=filter_)) == expected, filter_
+        assert asked[-1] >= 9, "all generations that have rows"
+
+
+@pytest.mark.clause("PLAN-021", "PLAN-011")
+@pytest.mark.parametrize("built", ["IVF_PQ", "IVF_SQ"], indirect=True)
+@pytest.mark.parametrize("refine_factor", [None, 3])
+def test_a_vector_search_finds_what_each_generation_by_itself_has(
+    built: str, monkeypatch: pytest.MonkeyPatch, refine_factor: int | None
+) -> None:
+    kept, forgetful, glance = memwal.open(built), memwal.open(built, remember_bytes=0), Neighbours.glance
+    draw, known = np.random.default_rng(8), list[bool]()
+
+    def glancing(source: Neighbours) -> tuple[int, float] | None:
+        known.append((found := glance(source)) is not None)
+        return found
+
+    monkeypatch.setattr(Neighbours, "glance", glancing)
+    for nprobes in (1, 2, PARTITIONS):
+        for k in (1, 5, 60):
+            for _ in range(3):
+                vector = draw.normal(size=DIMENSION)
+                told, expected = (
+                    table.search(vector, "v", k, nprobes=nprobes, refine_factor=refine_factor)
+                    for table in (kept, forgetful)
+                )
+                assert told.column("id").to_pylist() == expected.column("id").to_pylist(), (nprobes, k)
+                assert np.allclose(told.column("_distance"), expected.column("_distance"))
+    assert any(known) == (refine_factor is None)
