@@ -32,6 +32,7 @@ class Direct:
     """Codes of one column that is a number itself."""
 
     direct = True
+    size_bytes = 0
 
     def codes(self, keys: pa.Table) -> Codes:
         parts = [_as_integers(chunk) for chunk in keys.column(0).chunks]
@@ -48,6 +49,12 @@ class NumberedTuples:
     """Of each column but the first: the combined codes so far, ascending, where they are numbered anew; else None."""
 
     direct = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in memory."""
+        renumbered = sum(codes.nbytes for codes in self.seen if codes is not None)
+        return renumbered + sum(int(values.nbytes) for values in self.distinct)
 
     def codes(self, keys: pa.Table) -> Codes:
         combined = _positions(keys.column(0), self.distinct[0])

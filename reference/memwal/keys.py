@@ -93,6 +93,11 @@ class KeySet:
         self.batch_rows: int = 1 if self._numbering.direct else max(1 << 19, 4 * keys.num_rows)
         """Fewest rows that are worth a call of `mask`: each call may have to hash all keys anew."""
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in memory."""
+        return self._codes.size_bytes + self._numbering.size_bytes
+
     def mask(self, rows: pa.Table) -> Mask:
         """Whether the key of each row is in the set. ``rows`` has the key columns, and may have others."""
         if not rows.num_rows:
@@ -216,6 +221,10 @@ class _DenseCodes:
         table[codes - low] = True
         return cls(low, table)
 
+    @property
+    def size_bytes(self) -> int:
+        return self.table.nbytes
+
     def mask(self, codes: Codes) -> Mask:
         return self.table[offsets_of(codes, self.low, len(self.table))]
 
@@ -233,6 +242,10 @@ class SparseCodes:
         slots = np.zeros(1 << (len(distinct) * _SLOTS - 1).bit_length(), dtype=np.bool_)
         slots[_slot(distinct, len(slots))] = True
         return cls(distinct, slots)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.distinct.nbytes + self.slots.nbytes
 
     def mask(self, codes: Codes) -> Mask:
         found = self.slots[_slot(codes, len(self.slots))]

@@ -18,7 +18,7 @@ from .effects import Get, Head, List, ListFolders, Recall, Remember, Stat, Store
 from .errors import InvalidArgument, NotFound, Outcome
 from .stores.base import Store
 
-REMEMBERED_BYTES = 256 << 20
+REMEMBERED_BYTES = 512 << 20
 """Of each table that is opened, where its opener does not say how many."""
 
 _ABSENT = "absent"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -38,3 +39,12 @@ def test_keys_at_either_end_of_all_numbers_are_kept_from_source_to_source(first:
     all_of_them.join(below)
     asked = [first, first + 1, first + 2, first + 9, first + 30, first + 31, 5 - first % 2]
     assert all_of_them.mask(pa.table({"k": asked})).tolist() == [False, True, False, True, True, False, False]
+
+
+@pytest.mark.parametrize("of", [lambda number: number, lambda number: 10**9 * number, "key {}".format])
+def test_a_set_of_keys_tells_about_how_many_bytes_it_takes(of: Callable[[int], object]) -> None:
+    keys = pa.table({"k": [of(number) for number in range(10_000)]})
+    small, large = KeySet(keys.slice(0, 1_000)).size_bytes, KeySet(keys).size_bytes
+    texts = keys.column("k").nbytes if pa.types.is_string(keys.column("k").type) else 0
+    assert 10_000 <= large - texts <= 40 * 10_000
+    assert 5 <= large / small <= 20

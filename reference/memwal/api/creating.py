@@ -225,7 +225,7 @@ def open(  # noqa: A001 - the name that users of a storage library expect
     ``manifest_store``: the external manifest store that the table was created or enabled with; without it such a table
     is read, a version late at most, and not committed to. ``remember_bytes``: how many bytes this object keeps at most
     of what it worked out of files that do not change, so that the next read need not open them; 0 for none, None for
-    256 MiB, or for none where ``store`` is handed over. Raises `NotFound`, `ArtifactError` for damaged bytes, and
+    512 MiB, or for none where ``store`` is handed over. Raises `NotFound`, `ArtifactError` for damaged bytes, and
     `InvalidArgument` when MemWAL is not enabled, the recorded revision is not ``revision``, the table records no
     external manifest store, or ``timestamp`` and ``tag`` say no version.
     """

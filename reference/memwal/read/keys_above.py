@@ -19,15 +19,12 @@ from .together import together
 
 _SPARED = 128
 """Not to look at a generation spares about the time that putting so many keys into a set takes."""
-_KEY_BYTES = 64
-"""About what a key takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _KeysAbove:
     """Of one choice of generations."""
 
-    rows: int
     every: KeySet
     """The keys of all rows."""
     several: KeySet
@@ -49,7 +46,7 @@ async def may_be_elsewhere(parts: Parts, part: Part, keys: pa.Table) -> Mask:
         every = pa.concat_tables([(await each.rows(key)).select(key) for each in above.generations])
         again = repeated(every)
         several = cellwise.at(every, again[0]) if again is not None else every.slice(0, 0)
-        return _KeysAbove(every.num_rows, KeySet(every), KeySet(several))
+        return _KeysAbove(KeySet(every), KeySet(several))
 
     known = await together(parts, above, ("keys above", *key), made, _size, spared=_SPARED)
     if known is None:
@@ -58,4 +55,4 @@ async def may_be_elsewhere(parts: Parts, part: Part, keys: pa.Table) -> Mask:
 
 
 def _size(keys: _KeysAbove) -> int:
-    return _KEY_BYTES * keys.rows
+    return keys.every.size_bytes + keys.several.size_bytes

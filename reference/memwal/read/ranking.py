@@ -34,8 +34,6 @@ from .pruning import registered, targets
 from .ranked import Ranked, Values
 from .view import View
 
-_KEY_BYTES = 64
-"""About what a key takes in memory."""
 _SPARE = 4
 """So many candidates more than are wanted are fetched of a source at first, or one for each so many: few are stale."""
 
@@ -135,7 +133,7 @@ class Freshness:
 
 
 def _keys_bytes(held: tuple[KeySet, Addresses]) -> int:
-    return _KEY_BYTES * len(held[1])
+    return held[0].size_bytes + held[1].nbytes
 
 
 @dataclass(slots=True)
