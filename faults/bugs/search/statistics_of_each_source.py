@@ -1,8 +1,8 @@
 """Each source scores its rows by its own statistics."""
 
 from memwal.maintained.bm25 import CorpusStatistics
+from memwal.read.documents import Documents, GlobalBM25
 from memwal.read.ranked import Ranked
-from memwal.read.text import Documents, GlobalBM25
 from memwal_sim.bugs import Bug
 
 _rank = Documents.rank
@@ -23,5 +23,5 @@ BUG = Bug(
     scenario="asked_every_way",
     oracle="a text search scores as one table does",
     violated="PLAN-024",
-    replaced={"memwal.read.text:Documents.rank": _alone},
+    replaced={"memwal.read.documents:Documents.rank": _alone},
 )

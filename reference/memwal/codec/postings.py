@@ -10,7 +10,7 @@ Source: the index files that pylance 0.33 to 14.0 write.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,8 @@ class Postings:
     """How often each has the term. Shape (documents,)."""
     positions: _Places | None = None
     """Where, document by document, each ascending. Shape (sum of the counts,). None: they were not asked for."""
+    best: dict[float, _Places] = field(default_factory=dict, compare=False, repr=False)
+    """Places of the best documents, by the mean length of all (`memwal.maintained.bm25.Corpus.best`)."""
 
     @property
     def nbytes(self) -> int:

@@ -27,6 +27,10 @@ _K1 = 1.2
 """BM25: how fast repetitions of a term stop to count."""
 _B = 0.75
 """BM25: how much long documents are discounted."""
+_BEST = 1 << 10
+"""So many documents of a term are known as its best ones."""
+_MANY = 4
+"""Of a list with so many times as many documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,11 @@ class CorpusStatistics:
         return CorpusStatistics(
             documents=self.documents + other.documents, terms=self.terms + other.terms, frequencies=frequencies
         )
+
+    @property
+    def average(self) -> float:
+        """How many terms a document has."""
+        return self.terms / self.documents if self.documents else 1.0
 
     def weight(self, term: str) -> float:
         """Inverse document frequency of ``term``."""
@@ -120,7 +129,6 @@ class Corpus:
     @implements("PLAN-023", "AMB-110")
     def scores(self, asked: AskedTerms, corpus: CorpusStatistics) -> tuple[Documents, Scores]:
         """The documents that match, and their scores by ``corpus``, the statistics of all sources."""
-        average = corpus.terms / corpus.documents if corpus.documents else 1.0
         terms = asked.terms
         lists = [self.postings[term] for term in terms if term in self.postings]
         if not lists or ((asked.every or asked.phrase) and len(lists) < len(terms)):
@@ -133,14 +141,40 @@ class Corpus:
         for term in terms:
             if term not in self.postings:
                 continue
-            documents, counts = self.postings[term].documents, self.postings[term].counts
-            discount = 1 - _B + _B * self.lengths[documents] / average
-            weights = repeated[term] * corpus.weight(term) * counts * (_K1 + 1) / (counts + _K1 * discount)
+            documents = self.postings[term].documents
+            weights = self._weights(term, repeated[term], corpus)
             if len(lists) == 1:
                 total = weights[np.isin(documents, matching)] if asked.phrase else weights
             else:
                 total[documents] += weights
         return matching, (total if len(lists) == 1 else total[matching]).astype(np.float32)
+
+    def _weights(
+        self, term: str, times: int, corpus: CorpusStatistics, places: npt.NDArray[np.int64] | slice = slice(None)
+    ) -> npt.NDArray[np.float64]:
+        """What a term, asked for so many ``times``, adds to the scores of the documents at ``places`` of its list."""
+        documents, counts = self.postings[term].documents[places], self.postings[term].counts[places]
+        discount = 1 - _B + _B * self.lengths[documents] / corpus.average
+        return times * corpus.weight(term) * counts * (_K1 + 1) / (counts + _K1 * discount)
+
+    @implements("PLAN-023")
+    def best(self, asked: AskedTerms, corpus: CorpusStatistics) -> tuple[Documents, Scores, float] | None:
+        """Of a term that many documents have the best ones, as `scores` gives them; and what no other is better than.
+
+        None where all have to be scored. Which they are is kept with the list, while documents are as long on average.
+        """
+        held = self.postings.get(asked.terms[0]) if len(asked.terms) == 1 and not asked.phrase else None
+        if held is None or len(held.documents) < _MANY * _BEST:
+            return None
+        (term,) = asked.terms
+        if corpus.average not in held.best:
+            order = np.argpartition(-self._weights(term, 1, corpus), _BEST)
+            held.best.clear()
+            held.best[corpus.average] = np.append(np.sort(order[:_BEST]), order[_BEST])
+        places = held.best[corpus.average]
+        scores = self._weights(term, len(asked.placed), corpus, places).astype(np.float32)
+        better = scores > scores[-1]
+        return held.documents[places[better]], scores[better], float(scores[-1])
 
     def _matching(self, asked: AskedTerms, lists: Sequence[Postings]) -> Documents:
         if len(lists) == 1 and not asked.phrase:

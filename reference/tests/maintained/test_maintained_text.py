@@ -7,6 +7,7 @@ import struct
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,7 +26,7 @@ from memwal.drive import drive
 from memwal.effects import Io
 from memwal.maintained import build
 from memwal.maintained.base_index import MaintainedIndex, load
-from memwal.maintained.bm25 import Corpus, CorpusStatistics
+from memwal.maintained.bm25 import AskedTerms, Corpus, CorpusStatistics
 from memwal.maintained.memory import MemTableIndexes
 from memwal.maintained.text_index import TextIndex
 from memwal.maintained.tokenizer import Tokenizer
@@ -319,3 +320,45 @@ def test_sources_that_are_joined_give_the_documents_and_scores_of_each_of_them(
         first += len(corpus.lengths)
     found, values = every.scores(asked, statistics)
     assert (found.tolist(), values.tolist()) == (documents, scores)
+
+
+@pytest.mark.clause("PLAN-023")
+@pytest.mark.parametrize("lengths", [1, 40])
+def test_the_best_documents_of_a_frequent_term_are_those_with_the_highest_scores(lengths: int) -> None:
+    draw, count = np.random.default_rng(lengths), 20_000
+    held = Postings(documents=np.arange(0, 2 * count, 2), counts=draw.integers(1, 9, count))
+    corpus = Corpus(
+        lengths=draw.integers(9, 9 + lengths, 2 * count).astype(np.uint32),
+        live=np.ones(2 * count, np.bool_),
+        postings={"w": held},
+    )
+    asked = AskedTerms(placed=(("w", 0), ("w", 1)))
+    for documents in (2 * count, 3 * count):  # of all sources, which changes how long they are on average
+        statistics = CorpusStatistics(documents=documents, terms=20 * 2 * count, frequencies={"w": count})
+        found, scores = corpus.scores(asked, statistics)
+        best = corpus.best(asked, statistics)
+        assert best is not None
+        chosen, values, floor = best
+        better = scores > np.float32(floor)
+        assert (chosen.tolist(), values.tolist()) == (found[better].tolist(), scores[better].tolist())
+        assert len(chosen) == 0 if lengths == 1 else 0 < len(chosen) <= 1024  # many are equally good
+    assert corpus.best(replace(asked, phrase=True), statistics) is None
+    assert corpus.with_lists({}).best(asked, statistics) is None
+
+
+@pytest.mark.clause("PLAN-023")
+def test_a_search_that_wants_more_than_the_best_of_a_frequent_term_gets_them_all(tmp_path: Path) -> None:
+    count = 6_000
+    texts = ["fox " * (1 + number % 7) + "dog " * (number % 90) for number in range(count)]
+    key = pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})
+    rows = pa.table([pa.array(range(count)), texts], schema=pa.schema([key, pa.field("text", pa.string())]))
+    lance.write_dataset(rows, str(tmp_path / "t")).create_scalar_index("text", "INVERTED", name="i")
+    table = memwal.enable(str(tmp_path / "t"), revision="R", maintained_indexes=["i"])
+    every = table.search_text("fox", "text", count)
+    assert every.num_rows == count
+    for k in (10, 1_000, 1_500):
+        assert table.search_text("fox", "text", k) == every.slice(0, k)
+    assert (
+        table.search_text("fox", "text", 10, filter="id > 5900").column("id").to_pylist()
+        == [each for each in every.column("id").to_pylist() if each > 5900][:10]
+    )

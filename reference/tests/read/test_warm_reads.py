@@ -21,8 +21,8 @@ from memwal.effects import Get, Head, List, ListFolders, Stat, StoreRequest
 from memwal.index import transforms
 from memwal.keys import Mask
 from memwal.maintained.bm25 import Corpus
+from memwal.read.documents import Documents
 from memwal.read.parts import TablePart
-from memwal.read.text import Documents
 from memwal.stores.memory import MemoryStore
 from memwal.table.reuse import Addresses
 
