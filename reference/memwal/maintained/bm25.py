@@ -167,11 +167,12 @@ class Corpus:
         if held is None or len(held.documents) < _MANY * _BEST:
             return None
         (term,) = asked.terms
-        if corpus.average not in held.best:
+        places = held.best.get(corpus.average)
+        if places is None:
             order = np.argpartition(-self._weights(term, 1, corpus), _BEST)
+            places = np.append(np.sort(order[:_BEST]), order[_BEST])
             held.best.clear()
-            held.best[corpus.average] = np.append(np.sort(order[:_BEST]), order[_BEST])
-        places = held.best[corpus.average]
+            held.best[corpus.average] = places
         scores = self._weights(term, len(asked.placed), corpus, places).astype(np.float32)
         better = scores > scores[-1]
         return held.documents[places[better]], scores[better], float(scores[-1])
