@@ -160,7 +160,8 @@ def _held(
         if manifest is not None and memory.epoch < manifest.epoch:
             raise Fenced(region, memory.epoch, manifest.epoch)
         # AMB-102, memory and a stale view: what is listed, or merged, is read from there, and not twice.
-        current = max(current, Generation(view.base.mem_wal.progress(region) + 1))
+        if not view.live:
+            current = max(current, Generation(view.base.mem_wal.progress(region) + 1))
         tables = [(generation, table) for generation, table in memory.tables if generation >= current]
     elif view.live and manifest is not None:
         # AMB-141, the WAL instead of memory: the writer's was not lent, so that its durable rows are read there.

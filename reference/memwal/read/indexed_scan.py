@@ -169,7 +169,7 @@ class FreshRows:
             part = source.part
             if source.is_empty and not source.metrics.watched:
                 source.passed_by()
-                continue
+                continue  # none of its rows is asked for
             async for found in source.rows(names, self.child.keep):
                 if not found.num_rows:
                     continue  # the filter keeps none of them
