@@ -146,6 +146,12 @@ def test_looking_at_clauses_and_notes_loads_nothing_that_explores_or_runs_a_suit
     assert "memwal_conformance.running.runner" not in modules
 
 
+def test_a_list_of_what_is_planted_loads_neither_the_engine_that_it_is_planted_in_nor_arrow() -> None:
+    modules = loaded(command("conformance", "planted", "list"))
+    assert "memwal_conformance.proving.planted" in modules
+    assert modules & {"memwal_conformance.proving.defects", "memwal.region.claim", "pyarrow"} == set()
+
+
 def test_each_module_that_waits_can_be_the_first_one_that_is_used() -> None:
     """What runs first decides the order of imports; a process of its own for each, a copy of one that has used none."""
     done = subprocess.run([sys.executable, "-c", _EACH_FIRST], capture_output=True, text=True, check=False, timeout=250)

@@ -13,10 +13,10 @@ import functools
 import hashlib
 import inspect
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memwal.errors import InvalidArgument, check_name
 from memwal.revisions import Interpretation
@@ -29,9 +29,6 @@ from ..registry.clauses import ROOT, switches
 from ..vectors import case as vectors
 from .footing import footing
 from .mutants import Mutant, definitions, mutants
-
-if TYPE_CHECKING:
-    from .defects import Defect
 
 KINDS = {
     "reading": "an open question of the texts, answered the dangerous way",
@@ -59,8 +56,8 @@ class Planted:
     """Where it is defined, below the root of the checkout."""
     killers: tuple[str, ...]
     """What has to notice it; one that ends in ``: `` stands for any oracle there, or that none objects."""
-    thing: Mutant | bugs.Bug | Defect | vectors.Vector | None = None
-    """What is planted; None for a reading, which is a field of `Interpretation`."""
+    thing: Mutant | bugs.Bug | vectors.Vector | None = None
+    """What is planted; None for a reading, which is a field of `Interpretation`, and for an adapter."""
     unseen: str = ""
     """Of a bug: why no case of the suite shows it."""
 
@@ -74,11 +71,14 @@ class Planted:
             case vectors.Vector() as vector:
                 files = sorted(each for each in vector.folder.rglob("*") if each.is_file())
                 return [hashlib.sha256(each.read_bytes()).hexdigest() for each in files]
-            case None:
-                return [self.name, *_looking_at([self.name])]
-            case defect:
+            case None if self.kind == "adapter":
+                from .defects import DEFECTS
+
+                defect = DEFECTS[self.name]
                 own = [each for each in (defect.plant, *defect.replaced.values()) if inspect.isfunction(each)]
                 return [*map(inspect.getsource, own), *_originals(defect.replaced)]
+            case None:
+                return [self.name, *_looking_at([self.name])]
 
     def asks(self, killer: str) -> bool:
         """Whether ``killer`` may notice it: an oracle where it is looked for, and of a bug any case of the suite."""
@@ -204,20 +204,30 @@ def _bugs(about: str) -> Iterator[Planted]:
 
 
 def _adapters(about: str) -> Iterator[Planted]:
-    if about not in Path(__file__).with_name("defects.py").read_text("utf-8"):
+    """What defects are said to be; the engine that they are planted in is not loaded for that."""
+    source = Path(__file__).with_name("defects.py").read_text("utf-8")
+    if about not in source:
         return
-    from .defects import DEFECTS
-
-    for name, defect in DEFECTS.items():
+    for name, said in _said_of_defects(source):
         yield Planted(
             name=name,
             kind="adapter",
-            clauses=(defect.clause,),
-            what=defect.sentence,
+            clauses=(said["clause"],),
+            what=said["sentence"],
             file="conformance/memwal_conformance/proving/defects.py",
-            killers=(f"case {defect.case}",),
-            thing=defect,
+            killers=(f"case {said['case']}",),
         )
+
+
+def _said_of_defects(source: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The literals of `defects.DEFECTS`, by name."""
+    assigned = [each for each in ast.parse(source).body if isinstance(each, ast.AnnAssign)]
+    (table,) = (each.value for each in assigned if ast.unparse(each.target) == "DEFECTS")
+    assert isinstance(table, ast.Dict)
+    for name, call in zip(table.keys, table.values, strict=True):
+        assert isinstance(call, ast.Call)
+        literals = [each for each in call.keywords if isinstance(each.value, ast.Constant)]
+        yield ast.literal_eval(name or ""), {str(each.arg): ast.literal_eval(each.value) for each in literals}
 
 
 def _vectors(about: str) -> Iterator[Planted]:
