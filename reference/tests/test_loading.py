@@ -146,10 +146,11 @@ def test_looking_at_clauses_and_notes_loads_nothing_that_explores_or_runs_a_suit
     assert "memwal_conformance.running.runner" not in modules
 
 
-def test_a_list_of_what_is_planted_loads_neither_the_engine_that_it_is_planted_in_nor_arrow() -> None:
-    modules = loaded(command("conformance", "planted", "list"))
+@pytest.mark.parametrize("words", [("list",), ("show", "oldest_generation_wins")])
+def test_looking_at_what_is_planted_does_not_load_the_engine_that_it_is_planted_in(words: tuple[str, ...]) -> None:
+    modules = loaded(command("conformance", "planted", *words))
     assert "memwal_conformance.proving.planted" in modules
-    assert modules & {"memwal_conformance.proving.defects", "memwal.region.claim", "pyarrow"} == set()
+    assert modules & {"memwal_conformance.proving.defects", "memwal.read.collection", "memwal.region.claim"} == set()
 
 
 def test_each_module_that_waits_can_be_the_first_one_that_is_used() -> None:

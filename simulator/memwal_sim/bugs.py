@@ -94,7 +94,9 @@ def _of_code(path: Path) -> Bug:
     if not calls or not isinstance(calls[-1], ast.Call) or not _is_named(calls[-1].func, "Bug"):
         raise InvalidArgument(f"{path} must define BUG")
     said = {str(each.arg): _said(each.value, path) for each in calls[-1].keywords if each.arg != "replaced"}
-    bug = Bug(**said, title=(ast.get_docstring(module) or "").partition("\n")[0], replaced=_Code(path))
+    targets = [_targets(each.value, path) for each in calls[-1].keywords if each.arg == "replaced"]
+    replaced = _Code(path, targets[0] if targets else ())
+    bug = Bug(**said, title=(ast.get_docstring(module) or "").partition("\n")[0], replaced=replaced)
     if bug.name != path.stem:
         raise InvalidArgument(f"{path} defines a bug called {bug.name!r}: it must have the file's name")
     return bug
@@ -114,11 +116,20 @@ def _said(value: ast.expr, path: Path) -> Any:
         raise InvalidArgument(f"{path}, line {value.lineno}: {ast.unparse(value)} is not a literal") from error
 
 
-class _Code(Mapping[str, Callable[..., Any] | property]):
-    """What the file at ``path`` replaces; its code runs when that is asked for."""
+def _targets(value: ast.expr, path: Path) -> tuple[str, ...]:
+    """What `Bug.replaced` names, as it is written in the file."""
+    if not isinstance(value, ast.Dict):
+        raise InvalidArgument(
+            f"{path}, line {value.lineno}: `replaced` must be written as {{'module:function': function}}"
+        )
+    return tuple(_said(key, path) for key in value.keys if key is not None)
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+
+class _Code(Mapping[str, Callable[..., Any] | property]):
+    """What the file at ``path`` replaces; its code runs when a replacement is asked for."""
+
+    def __init__(self, path: Path, targets: tuple[str, ...]) -> None:
+        self._path, self._targets = path, targets
 
     @cached_property
     def _replaced(self) -> Mapping[str, Callable[..., Any] | property]:
@@ -130,10 +141,10 @@ class _Code(Mapping[str, Callable[..., Any] | property]):
         return self._replaced[target]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._replaced)
+        return iter(self._targets)
 
     def __len__(self) -> int:
-        return len(self._replaced)
+        return len(self._targets)
 
 
 def _of_data(path: Path) -> Iterator[Bug]:

@@ -259,6 +259,15 @@ def _of_bug(bug: bugs.Bug, file: Path) -> list[str]:
 
 @functools.cache
 def _source(target: str) -> str:
+    """The text of a definition of the engine, which is loaded only for one that is imported or inherited there."""
+    module, _, dotted = target.partition(":")
+    file = ENGINE.parent / f"{module.replace('.', '/')}.py"
+    defined = definitions(file.read_text("utf-8")) if file.is_file() else {}
+    texts = [text for (_, _, name), text in defined.items() if name == dotted.replace(".", "::")]
+    return texts[-1] if texts else _source_of_loaded(target)
+
+
+def _source_of_loaded(target: str) -> str:
     owner, name = bugs.owner(target)
     found: Any = inspect.getattr_static(owner, name)
     found = found.fget if isinstance(found, property) else getattr(found, "__func__", found)
