@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -42,6 +43,12 @@ class Above(NamedTuple):
     """Their folders, by which no two generations are the same."""
     told_by: tuple[str, ...]
     """The objects that list them: while these are the same, so are they."""
+
+    @classmethod
+    def joined(cls, every: Iterable[Above]) -> Above:
+        """Those of all of them."""
+        generations, names, told_by = (tuple(chain.from_iterable(each)) for each in zip(*every, strict=True))
+        return cls(generations, names, told_by)
 
 
 @dataclass(frozen=True, slots=True)

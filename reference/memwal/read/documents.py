@@ -71,8 +71,8 @@ class Documents:
     """Rows by the number of their document in a corpus; and the corpus."""
     joined: tuple[JoinedDocuments, int] | None = None
     """Those of all generations where they are asked as one, and which of their sources this is."""
-    is_cut: bool | None = None
-    """Whether `rank` gave only the best rows; None: it was not asked yet."""
+    is_whole: bool = False
+    """Whether `rank` gives all rows that match, and not only the best."""
 
     @implements("PLAN-024")
     async def gather(self) -> CorpusStatistics:
@@ -182,24 +182,23 @@ class Documents:
         """Its rows that match, by the statistics of all sources; of many only the best, until `grow` is asked."""
         statistics = await within(everything, everything.statistics())
         if self.joined is not None:
-            above, place = self.joined
+            self.is_whole, (above, place) = True, self.joined
             return above.ranked(place, self.terms, statistics)
-        found = [(addresses, corpus.best(self.terms, statistics), corpus) for addresses, corpus in self.found]
-        floors = [best[2] for _, best, _ in found if best is not None]
-        self.is_cut = bool(floors) and self.is_cut is not False
-        floor = max(floors) if self.is_cut else -np.inf
+        best = [None if self.is_whole else corpus.best(self.terms, statistics) for _, corpus in self.found]
+        floor = max((some[2] for some in best if some is not None), default=-np.inf)
+        self.is_whole = floor == -np.inf
         addresses, values = [np.empty(0, np.uint64)], [np.empty(0, np.float32)]
-        for own, best, corpus in found:
-            scored = best[:2] if self.is_cut and best is not None else corpus.scores(self.terms, statistics)
-            kept = scored[1] > floor
-            addresses.append(own[scored[0][kept]])
-            values.append(scored[1][kept])
+        for (own, corpus), some in zip(self.found, best, strict=True):
+            documents, scores = corpus.scores(self.terms, statistics) if some is None else some[:2]
+            kept = scores > floor
+            addresses.append(own[documents[kept]])
+            values.append(scores[kept])
         return Ranked(np.concatenate(addresses), np.concatenate(values), greatest=True)
 
     def grow(self) -> bool:
         """Give all rows the next time, and not only the best; False if all were given."""
-        was_cut, self.is_cut = bool(self.is_cut), False
-        return was_cut
+        was_whole, self.is_whole = self.is_whole, True
+        return not was_whole
 
 
 def _documents_bytes(found: tuple[Addresses, Corpus]) -> int:
@@ -255,10 +254,9 @@ async def joined(documents: Sequence[Documents]) -> JoinedDocuments | None:
     sources = [each for each in documents if each.part.region_id in above and each.coverage.scanned == ()]
     if not sources:
         return None
-    told = [name for each in above.values() for name in each.told_by]
-    names = [name for each in above.values() for name in each.names]
+    every = Above.joined(above.values())
     first = sources[0]
-    which = parts.base.base.path, tuple(names), first.index.name, live.fresh.approximate
+    which = parts.base.base.path, first.index.name, live.fresh.approximate
 
     async def of_all() -> tuple[Addresses, Corpus, npt.NDArray[np.int64]]:
         found = [await each.of(()) for each in sources]
@@ -273,17 +271,12 @@ async def joined(documents: Sequence[Documents]) -> JoinedDocuments | None:
         addresses, corpus, ends = all_
         return _documents_bytes((addresses, corpus)) + corpus.lengths.nbytes + ends.nbytes
 
-    def by(_: object) -> Sequence[str]:
-        return told
-
-    addresses, corpus, ends = await remembered(parts.io, ("documents above", *which), of_all, size_bytes, by=by)
+    addresses, corpus, ends = await parts.once(every, ("documents above", *which), of_all, size_bytes)
     lists = dict[str, Postings]()
     for term in first.terms.terms:
-        name = ("documents of a term above", *which, term, first.terms.phrase)
-        lists_of: Mapping[str, Postings] = await remembered(
-            parts.io, name, partial(of_term, term), stored_text.lists_bytes, by=by
-        )
-        lists.update(lists_of)
+        what = ("documents of a term above", *which, term, first.terms.phrase)
+        held: Mapping[str, Postings] = await parts.once(every, what, partial(of_term, term), stored_text.lists_bytes)
+        lists.update(held)
     return JoinedDocuments(sources, addresses, corpus.with_lists(lists), ends)
 
 
