@@ -8,7 +8,7 @@ from memwal.read.parts import Part
 from memwal.read.ranking import Freshness
 from memwal_sim.bugs import Bug
 
-_stale = Freshness.stale
+_stale = Freshness._stale
 
 
 async def _all_but_one(fresh: Freshness, part: Part, keys: pa.Table) -> Mask:
@@ -31,5 +31,5 @@ BUG = Bug(
     scenario="updated_key",
     oracle="a search equals a scan",
     violated="READ-002",
-    replaced={"memwal.read.ranking:Freshness.stale": _all_but_one},
+    replaced={"memwal.read.ranking:Freshness._stale": _all_but_one},
 )

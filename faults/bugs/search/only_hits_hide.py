@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 
 import numpy as np
 import pyarrow as pa
-from memwal import cellwise
 from memwal.keys import KeySet
 from memwal.read.indexed_scan import FreshRows
 from memwal.read.nodes import live
@@ -20,12 +19,13 @@ async def _among_hits(plan: FreshRows) -> AsyncIterator[pa.Table]:
     base, *above = plan.child.child.inputs
     newer: list[KeySet] = []
     for source in (*above, base):
-        async for found in source.rows(names, keep):
+        async for given in source.rows(names, keep):
+            found = keep(given)
             stale = np.zeros(found.num_rows, np.bool_)
             for keys in newer:
                 stale |= keys.mask(found.select(key))
             newer.append(KeySet(found.select(key)))
-            yield live(cellwise.where(found, ~stale), plan.base, plan.columns)
+            yield live(found, plan.base, plan.columns, ~stale)
 
 
 BUG = Bug(

@@ -19,7 +19,7 @@ import pyarrow as pa
 from ..cellwise import from_start
 from ..clauses import implements
 from ..errors import ArtifactError, InvalidArgument
-from . import native, protobuf
+from . import kept_rows, native, protobuf
 from .file_layout import FOOTER, GLOBAL_BUFFER, MAGIC, check_whole
 from .scratch import Piece, Scratch
 
@@ -45,6 +45,8 @@ PAGE_CACHE_BYTES: int | None = None
 _REFUSAL = "it is not a readable Lance file"
 _DECODED_ROWS = 1 << 18
 """Rows that the native reader decodes into one batch; fewer or more take longer."""
+_TAKEN_TIMES = 6
+"""So many reads of single rows take about as long as opening a session for those that follow."""
 
 
 @functools.cache
@@ -162,6 +164,9 @@ class Decoder:
         self.shared = False
         """Whether others read from it too: then it goes when the last of them does."""
         self._scratch = Scratch(parts, size_bytes, path)
+        self._taken_times = 0
+        self._session: Any = None
+        """Of `kept_rows`, by which rows are taken once they are taken often."""
         try:
             with native.reading(path, clause, refusal=_REFUSAL):
                 wanted = list(columns) if columns is not None else None
@@ -211,9 +216,15 @@ class Decoder:
         self._scratch.add(parts)
 
     def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """The rows at those offsets, ascending, at least one, with the schema and metadata of the file."""
+        """The rows at those offsets, ascending, at least one, with the schema of the file."""
         with native.reading(self._path, self._clause, refusal=_REFUSAL):
-            found = self._reader.take_rows(rows.tolist(), batch_size=min(len(rows), _DECODED_ROWS)).to_table()
+            if self._session is not None:
+                found = self._session.take(rows.tolist())
+            else:
+                found = self._reader.take_rows(rows.tolist(), batch_size=min(len(rows), _DECODED_ROWS)).to_table()
+                self._taken_times += 1
+                if self.shared and self._taken_times == _TAKEN_TIMES:
+                    self._session = kept_rows.session(self._scratch, self.size_bytes, self._path, rows, found)
         if found.num_rows != len(rows):
             reason = f"{_REFUSAL}: the native reader gives {found.num_rows} of {len(rows)} rows"
             raise ArtifactError(self._clause, self._path, reason)

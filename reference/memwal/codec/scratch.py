@@ -64,6 +64,10 @@ class Scratch:
         except OSError as error:
             raise NoRoom(self._path, f"cannot be decoded: {reason(error)}") from error
 
+    def read(self, position: int, size: int) -> bytes:
+        """Some of its bytes."""
+        return os.pread(self._descriptor, size, position)
+
     def close(self) -> None:
         """Drop the file."""
         if self._descriptor >= 0:

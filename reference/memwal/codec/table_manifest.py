@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..clauses import implements
 from ..errors import ArtifactError
 from . import protobuf
-from .data_file import MAGIC
+from .file_layout import MAGIC
 from .pb.lance import table_pb2, transaction_pb2
 
 _TAIL = struct.Struct("<QHH4s")

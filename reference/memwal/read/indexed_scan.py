@@ -69,7 +69,10 @@ class ScalarIndexScan:
 
     @metered_stream
     async def rows(self, names: Sequence[str], keep: RowFilter) -> AsyncIterator[pa.Table]:
-        """Columns ``names`` of the rows that ``keep`` keeps, later fragments first; above the base with addresses."""
+        """Columns ``names`` of all rows that ``keep`` may keep, later fragments first; above the base with addresses.
+
+        Of what no index covers, in the base, only those that it does keep.
+        """
         if self.known is None and self.ask is not None:
             self.known = await answer(self.condition, self.ask)
         known = self.known.addresses if self.known is not None else np.empty(0, np.uint64)
@@ -92,13 +95,12 @@ class ScalarIndexScan:
             for at in range(end, first, -TAKEN_ROWS):
                 taken = await self.part.at(names, known[max(first, at - TAKEN_ROWS) : at])
                 read += taken.num_rows
-                yield keep(taken)
+                yield taken
             end = first
             if fragment is not None and self.part.region_id is not None:
                 found = await self.part.rows(names, [fragment])
                 read += found.num_rows
-                if found.num_rows:
-                    yield keep(found)
+                yield found
             elif fragment is not None:
                 async for found in self.part.stream(names, fragment, matching):
                     yield found
@@ -162,28 +164,59 @@ class FreshRows:
     @implements("PLAN-015", "PLAN-033", "AMB-99", "AMB-105", "AMB-107")
     async def stream(self) -> AsyncIterator[pa.Table]:
         """AMB-99, a pushed filter: it chooses rows to look at, and never which row of a key is the newest."""
-        key, rows, dropped = list(self.base.primary_key), 0, 0
-        seen = Seen()
-        names = list(dict.fromkeys([*key, *self.child.keep.columns, *self.columns]))
+        rows, dropped, seen = 0, 0, Seen()
+        async for sources, found in _grouped(self._read()):
+            matching = self.child.keep.mask(found)
+            if not matching.any():
+                continue  # the filter keeps none of them
+            lengths = np.add.reduceat(matching, np.cumsum([0, *(count for _, count in sources[:-1])]))
+            found = cellwise.where(found, matching)
+            kept = [(part, count) for (part, _), count in zip(sources, lengths.tolist(), strict=True)]
+            stale = await self.fresh.stale_among(kept, found)
+            if sources[0][0].region_id is None:
+                # AMB-105, duplicate keys inside the base: of a key's rows that match, the last one counts.
+                stale |= ~seen.newest(found.select(list(self.base.primary_key)))
+            dropped += int(stale.sum())
+            given = live(found, self.base, self.columns, ~stale)
+            rows += given.num_rows
+            yield given
+        self.outcome = f"{counted(rows, 'row')}, {dropped} stale"
+
+    async def _read(self) -> AsyncIterator[tuple[Part, pa.Table]]:
+        """What the sources give, with columns that the filter looks at and those of the key."""
+        names = list(dict.fromkeys([*self.base.primary_key, *self.child.keep.columns, *self.columns]))
         for source in self.child.child.inputs:
-            part = source.part
             if source.is_empty and not source.metrics.watched:
                 source.passed_by()
                 continue  # none of its rows is asked for
             async for found in source.rows(names, self.child.keep):
-                if not found.num_rows:
-                    continue  # the filter keeps none of them
-                stale = await self.fresh.stale(part, found)
-                if part.region_id is None:
-                    # AMB-105, duplicate keys inside the base: of a key's rows that match, the last one counts.
-                    stale |= ~seen.newest(found.select(key))
-                if stale.any():
-                    dropped += int(stale.sum())
-                    found = cellwise.where(found, ~stale)
-                given = live(found, self.base, self.columns)
-                rows += given.num_rows
-                yield given
-        self.outcome = f"{counted(rows, 'row')}, {dropped} stale"
+                yield source.part, found
+
+
+Sourced = Sequence[tuple[Part, int]]
+"""Of rows of several sources, one after another: which source, and how many rows."""
+
+
+async def _grouped(read: AsyncIterator[tuple[Part, pa.Table]]) -> AsyncIterator[tuple[Sourced, pa.Table]]:
+    """The rows of sources above the base together, most of which give few; those of the base, later ones first."""
+    waiting: list[tuple[Part, pa.Table]] = []
+
+    def joined() -> tuple[Sourced, pa.Table]:
+        rows = waiting[0][1] if len(waiting) == 1 else pa.concat_tables([each for _, each in waiting]).combine_chunks()
+        return [(part, each.num_rows) for part, each in waiting], rows
+
+    async for part, found in read:
+        if waiting and (
+            sum(each.num_rows for _, each in waiting) + found.num_rows > TAKEN_ROWS
+            or None in (part.region_id, waiting[0][0].region_id)
+            or not found.schema.equals(waiting[0][1].schema)
+        ):
+            yield joined()
+            waiting = []
+        if found.num_rows:
+            waiting.append((part, found))
+    if waiting:
+        yield joined()
 
 
 @implements("PLAN-033", "AMB-99")

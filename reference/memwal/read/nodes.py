@@ -274,14 +274,14 @@ def _predicate(keys: pa.Table) -> Predicate:
     return found
 
 
-def live(found: pa.Table, base: TableState, names: Sequence[str]) -> pa.Table:
-    """``found`` without the rows that delete their key, in the columns ``names`` of ``base``."""
+def live(found: pa.Table, base: TableState, names: Sequence[str], fresh: Mask | None = None) -> pa.Table:
+    """``found``, of which only the ``fresh`` ones count, without rows that delete their key, in columns ``names``."""
     shape = pa.schema([field_of(base, name) for name in names])
     if not found.num_rows:
         return shape.empty_table()
-    if TOMBSTONE in found.schema.names:
-        found = cellwise.where(found, stays(found))
-    return cellwise.under(found.select(list(names)), shape)
+    kept = stays(found) if fresh is None else stays(found) & fresh
+    given = cellwise.under(found.select(list(names)), shape)
+    return given if kept.all() else cellwise.where(given, kept)
 
 
 def stays(rows: pa.Table) -> Mask:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -28,6 +28,7 @@ from ..keys import Mask
 from ..region.generation_config import CONFIG_EPOCH
 from ..region.rows import TOMBSTONE
 from ..table import late, read
+from ..table.held_pages import PAGES_BYTES
 from ..table.late import APART_ROWS, RowChoice, Stage
 from ..table.read import ROW_ADDRESS
 from ..table.reuse import Addresses
@@ -46,6 +47,8 @@ T = TypeVar("T")
 
 _OPENED_BYTES = 1 << 14
 """About what a generation takes besides what is worked out of its files."""
+_TAKEN_BYTES = 1 << 18
+"""Taking some rows of a file takes about as long as reading so many bytes of it, with all rows that are in them."""
 _ADDRESS = pa.field(ROW_ADDRESS, pa.uint64())
 
 
@@ -226,7 +229,7 @@ class TablePart:
         self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str], offsets: Addresses
     ) -> pa.Table:
         """The live rows at ``offsets``."""
-        if not await self._is_kept(FragmentId(fragment.id)):
+        if not (await self._is_kept(FragmentId(fragment.id)) or self._is_taken_often(fragment, names)):
             own = self._held(state, names) or state.schema.names[:1]
             return self._addressed(await read.take(self.io, state, fragment, own, offsets), state, names)
         rows = await self._kept_rows(state, fragment, names)
@@ -266,6 +269,14 @@ class TablePart:
     async def _is_kept(self, fragment: FragmentId) -> bool:
         """Whether the rows of a fragment, a small one of a generation, are kept from read to read."""
         return self.kept is not None and self.kept.name is not None and await self.is_small(fragment)
+
+    def _is_taken_often(self, fragment: table_pb2.DataFragment, names: Sequence[str]) -> bool:
+        """Whether rows of a generation were taken so often that it cost as much as reading all of the fragment."""
+        size = sum(file.file_size_bytes for file in fragment.files)
+        if self.kept is None or self.kept.name is None or not 0 < size <= PAGES_BYTES:
+            return False
+        taken = self.kept.made.setdefault(("times taken", fragment.id, tuple(names)), count(1))
+        return bool(next(taken) * _TAKEN_BYTES >= size)
 
     async def _kept_rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
         """Columns ``names`` of all live rows, as they are stored."""

@@ -61,21 +61,40 @@ class Freshness:
         """Addresses of the last row of each key in one source above the base, ascending."""
         return (await self.keys(part))[1]
 
-    @implements("PLAN-022", "PLAN-030", "PLAN-031", "AMB-107", "AMB-108", "AMB-109")
     async def stale(self, part: Part, rows: pa.Table) -> Mask:
-        """Which of ``rows`` of ``part`` are not the newest of their key: a newer generation of its region has it too.
+        """`stale_among` of rows of one source."""
+        return await self.stale_among([(part, rows.num_rows)], rows)
+
+    async def stale_among(self, sources: Sequence[tuple[Part, int]], rows: pa.Table) -> Mask:
+        """Which of ``rows`` are not the newest of their key: a newer generation of their region has it too.
 
         Rows have their key columns, and those above the base their address: there the last row of a key counts. The
         base has one of each.
+        ``sources``: of the rows, which source they are of, and how many one after another; the base, or any above it.
         """
+        found = np.zeros(rows.num_rows, np.bool_)
+        if not len(found):
+            return found
+        key = list(self.view.base.primary_key)
+        asked = ~found
+        if not self.approximate:
+            asked = await may_be_elsewhere(self.parts, sources[0][0], rows.select(key))
+        at = 0
+        for part, count in sources:
+            places = at + np.flatnonzero(asked[at : at + count])
+            if len(places):
+                found[places] = await self._stale(
+                    part, rows if len(places) == len(found) else cellwise.at(rows, places)
+                )
+            at += count
+        return found
+
+    @implements("PLAN-022", "PLAN-030", "PLAN-031", "AMB-107", "AMB-108", "AMB-109")
+    async def _stale(self, part: Part, rows: pa.Table) -> Mask:
+        """The same of rows of one source, which others may have, too."""
         keys = rows.select(list(self.view.base.primary_key))
         hashed = AskedKeys(keys)
         found = np.zeros(keys.num_rows, np.bool_)
-        if not len(found):
-            return found
-        if not self.approximate and not (elsewhere := await may_be_elsewhere(self.parts, part, keys)).all():
-            found[elsewhere] = await self.stale(part, cellwise.where(rows, elsewhere))
-            return found
         if part.region_id is not None:
             # AMB-109, stale rows inside a generation: only the last row of each key may be found.
             newest = await self.newest(part)
