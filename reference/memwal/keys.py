@@ -127,6 +127,13 @@ class KeyPlaces:
             self._numbering = self._numbering.longer() or numbering(keys)
             self._take(self._numbering.codes(keys))
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in memory."""
+        table = self._table.nbytes if self._table is not None else 0
+        numbered = 0 if isinstance(self._numbering, Hashed) else self._numbering.size_bytes
+        return int(self._keys.nbytes) + self._order.nbytes + self._codes.nbytes + table + numbered
+
     def _mixed_up(self) -> bool:
         """Whether two different keys have one hash."""
         same = np.flatnonzero(self._codes[1:] == self._codes[:-1])

@@ -1,58 +1,104 @@
-"""The keys of all generations above a base table as one set, which spares most rows of an answer a look at each.
+"""The keys of all generations above a base table as one, which tells at once which rows of an answer are superseded.
 
-Few rows of the base have a key that any generation has, and few rows of a generation have one that another row has too.
 Source: MemWAL revision A, "Query Execution": a filter that does not know a key spares the look at its generation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from .. import cellwise
-from ..keys import KeySet, Mask, repeated
-from .collection import Parts
-from .parts import Part
+from ..keys import KeyPlaces, Mask, repeated
+from ..table.read import ROW_ADDRESS
+from ..table.reuse import Addresses
+from .collection import Above, Parts
+from .parts import Part, TablePart
 from .together import together
 
 _SPARED = 128
-"""Not to look at a generation spares about the time that putting so many keys into a set takes."""
+"""Not to look at a generation spares about the time that putting so many keys in order takes."""
 
 
 @dataclass(frozen=True, slots=True)
-class _KeysAbove:
-    """Of one choice of generations."""
+class KeysAbove:
+    """Of one choice of generations: of each key the newest row."""
 
-    every: KeySet
-    """The keys of all rows."""
-    several: KeySet
-    """The keys of more than one row."""
+    keys: KeyPlaces
+    homes: npt.NDArray[np.int32]
+    """Of each place the number of its generation."""
+    addresses: Addresses
+    """Of each place its row."""
+    in_several: Mask
+    """Of each place whether another region has its key too: then none of them is the newest in all regions."""
+    numbers: Mapping[tuple[object, int], int]
+    """By region and generation."""
+
+    def stale(self, sources: Sequence[tuple[Part, int]], rows: pa.Table, keys: pa.Table) -> tuple[Mask, Mask]:
+        """Which of ``rows`` are superseded, and of which that is not known; see `Freshness.stale_among`."""
+        places = self.keys.of(keys)
+        if sources[0][0].region_id is None:
+            return places >= 0, np.zeros(len(places), np.bool_)
+        own = [self.numbers.get((part.region_id, part.generation), -1) for part, _ in sources]
+        homes = np.repeat(np.array(own, np.int32), [count for _, count in sources])
+        unknown = (places < 0) | self.in_several[places] | (homes < 0)
+        newest = (self.homes[places] == homes) & (self.addresses[places] == rows.column(ROW_ADDRESS).to_numpy())
+        return ~newest & ~unknown, unknown
+
+    @property
+    def size_bytes(self) -> int:
+        return self.keys.size_bytes + self.homes.nbytes + self.addresses.nbytes + self.in_several.nbytes
 
 
-async def may_be_elsewhere(parts: Parts, part: Part, keys: pa.Table) -> Mask:
-    """Which of ``keys``, of rows of ``part``, another row above the base may have, too; False where that is known.
+async def keys_above(parts: Parts, key: Sequence[str]) -> KeysAbove | None:
+    """The keys of all generations.
 
-    All of them where nothing is kept, where a MemTable or a WAL tail has rows, and as long as all looks so far have
-    cost less than it takes to put the keys together.
+    None where nothing is kept, where a MemTable or a WAL tail has rows, where a key has NULL, and as long as all looks
+    so far have cost less than it takes to put the keys together.
     """
-    above, key = await parts.above(), keys.schema.names
-    perhaps = np.ones(keys.num_rows, np.bool_)
+    above = await parts.above()
     if above is None or not above.generations:
-        return perhaps
-
-    async def made() -> _KeysAbove:
-        every = pa.concat_tables([(await each.rows(key)).select(key) for each in above.generations])
-        again = repeated(every)
-        several = cellwise.at(every, again[0]) if again is not None else every.slice(0, 0)
-        return _KeysAbove(KeySet(every), KeySet(several))
-
-    known = await together(parts, above, ("keys above", *key), made, _size, spared=_SPARED)
-    if known is None:
-        return perhaps
-    return (known.every if part.region_id is None else known.several).mask(keys)
+        return None
+    return await together(parts, above, ("keys above", *key), lambda: _joined(above, key), _size, spared=_SPARED)
 
 
-def _size(keys: _KeysAbove) -> int:
-    return keys.every.size_bytes + keys.several.size_bytes
+async def _joined(above: Above, key: Sequence[str]) -> KeysAbove | None:
+    generations = sorted(above.generations, key=lambda part: (str(part.region_id), part.generation))
+    rows = [(await each.rows(key)).select([*key, ROW_ADDRESS]) for each in generations]
+    every = pa.concat_tables(rows)
+    keys = every.select(list(key))
+    if any(column.null_count for column in keys.columns):
+        return None
+    homes = np.repeat(np.arange(len(rows), dtype=np.int32), [each.num_rows for each in rows])
+    return KeysAbove(
+        keys=KeyPlaces(keys),
+        homes=homes,
+        addresses=every.column(ROW_ADDRESS).to_numpy(),
+        in_several=_in_several(keys, _regions(generations)[homes]),
+        numbers={(part.region_id, part.generation): number for number, part in enumerate(generations)},
+    )
+
+
+def _regions(generations: Sequence[TablePart]) -> npt.NDArray[np.int64]:
+    """Of each of ``generations`` a number of its region."""
+    return np.unique([str(part.region_id) for part in generations], return_inverse=True)[1]
+
+
+def _in_several(keys: pa.Table, regions: npt.NDArray[np.int64]) -> Mask:
+    """Of each of ``keys``, which lie in ``regions``, whether it lies in another one, too."""
+    found = np.zeros(keys.num_rows, np.bool_)
+    again = repeated(keys)
+    if again is not None:
+        order, number = again
+        least, most = (np.full(int(number[-1]) + 1, first) for first in (np.iinfo(np.int64).max, -1))
+        np.minimum.at(least, number, regions[order])
+        np.maximum.at(most, number, regions[order])
+        found[order] = (least < most)[number]
+    return found
+
+
+def _size(keys: KeysAbove | None) -> int:
+    return 0 if keys is None else keys.size_bytes

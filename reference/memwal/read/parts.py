@@ -287,7 +287,7 @@ class TablePart:
     async def _rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
         own = self._held(state, names) or state.schema.names[:1]
         found = await read.read_fragment(self.io, state, fragment, own, with_row_address=True)
-        return self._addressed(found, state, names)
+        return self._addressed(found.combine_chunks(), state, names)  # pyarrow copies chunks whenever rows are taken
 
     def _addressed(self, found: pa.Table, state: TableState, names: Sequence[str]) -> pa.Table:
         rows = self._mapped(found, state, names)

@@ -26,7 +26,7 @@ from ..table.reuse import Addresses
 from ..words import counted
 from .collection import Parts
 from .filters import RowFilter
-from .keys_above import may_be_elsewhere
+from .keys_above import keys_above
 from .nodes import PlanNode
 from .origin import field_of
 from .parts import Part, TablePart
@@ -75,10 +75,11 @@ class Freshness:
         found = np.zeros(rows.num_rows, np.bool_)
         if not len(found):
             return found
-        key = list(self.view.base.primary_key)
+        keys = rows.select(list(self.view.base.primary_key))
         asked = ~found
-        if not self.approximate:
-            asked = await may_be_elsewhere(self.parts, sources[0][0], rows.select(key))
+        known = await keys_above(self.parts, keys.schema.names) if not self.approximate else None
+        if known is not None and not any(column.null_count for column in keys.columns):
+            found, asked = known.stale(sources, rows, keys)
         at = 0
         for part, count in sources:
             places = at + np.flatnonzero(asked[at : at + count])
