@@ -25,6 +25,8 @@ class Seen:
 
     def __init__(self) -> None:
         self._codes = _Growing()
+        self._coming: list[Codes] = []
+        """Codes that no row was asked for since."""
         self._waiting: list[pa.Table] = []
         self._sets: list[tuple[pa.Table, KeySet]] = []
 
@@ -34,17 +36,25 @@ class Seen:
             return
         numbering = direct(keys)
         if numbering is not None:
-            self._codes.add(numbering.codes(keys))
+            self._coming.append(numbering.codes(keys))
         else:
             self._waiting.append(keys)
 
     def join(self, other: Seen) -> None:
         """Add what has come to ``other``."""
+        self._come()
+        other._come()
         self._codes.join(other._codes)
         self._waiting += [*(keys for keys, _ in other._sets), *other._waiting]
 
+    def _come(self) -> None:
+        for codes in self._coming:
+            self._codes.add(codes)
+        self._coming = []
+
     def mask(self, keys: pa.Table) -> Mask:
         """Whether each of ``keys``, a table of the key columns, has come."""
+        self._come()
         if self._waiting:
             held = pa.concat_tables(self._waiting)
             self._waiting = []

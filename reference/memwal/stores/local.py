@@ -233,10 +233,16 @@ def _walk(path: str, name: str) -> Iterator[str]:
 
 def _has_object(path: str, name: str) -> bool:
     """Whether there is any object below the folder ``path``, which ends in a slash."""
-    for entry in _entries(path, name):
-        if _has_object(f"{path}{entry.name}/", name) if _is_folder(entry, name) else _is_object(entry, name):
-            return True
-    return False
+    try:
+        with os.scandir(path) as entries:  # the first one is nearly always enough
+            return any(
+                _has_object(f"{path}{entry.name}/", name) if _is_folder(entry, name) else _is_object(entry, name)
+                for entry in entries
+            )
+    except OSError as error:
+        if error.errno in files.NOTHING_THERE:
+            return False
+        raise files.refusal(error, name) from error
 
 
 _HANDLERS: Handlers[LocalStore] = {
