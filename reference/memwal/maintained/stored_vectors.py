@@ -116,9 +116,9 @@ class StoredVectors:
             cuts = np.unique(np.clip(self.ends, start, end)) - start
             for first, last in zip([0, *cuts], cuts, strict=False):
                 codes[first:last] = codes[first:last].reshape(codes.shape[1], last - first).T
-        codes = np.asfortranarray(codes)  # a query adds up slice after slice
         partitions = np.searchsorted(self.ends, np.arange(start, end), side="right")
-        return VectorRows(addresses, self.code.encoded(np.arange(end - start), partitions, codes), fragments)
+        encoded = self.code.encoded(np.arange(end - start), partitions, codes)
+        return VectorRows(addresses, encoded if self.code.codebook is None else encoded.paired(), fragments)
 
     @property
     def _codes(self) -> tuple[str, ...]:

@@ -257,6 +257,7 @@ class Neighbours:
 
     async def _probe(self, partitions: npt.NDArray[np.int64], query: QueryVector) -> None:
         assert self.stored is not None
+        near = list[tuple[Addresses, Encoded]]()
         for answered, fragments, vectors in self.stored:
             for held in await vectors.of(partitions):
                 addresses, own = self._in_source(answered, fragments, held)
@@ -265,9 +266,11 @@ class Neighbours:
                 if not own.all():
                     held, addresses = held.at(own), addresses[own]
                 if held.encoded is not None:
-                    self.found.append((addresses, self.code.distances(held.encoded, query)))
+                    near.append((addresses, held.encoded))
                 else:
                     self.found.append(await self._measured(addresses, query))
+        distances = self.code.distances_of([encoded for _, encoded in near], query)
+        self.found += zip((addresses for addresses, _ in near), distances, strict=True)
 
     async def _measured(self, addresses: Addresses, query: QueryVector) -> tuple[Addresses, Values]:
         """Distances by the vectors themselves."""

@@ -17,6 +17,10 @@ Values = npt.NDArray[np.float32]
 """Distances or scores. Shape (rows,)."""
 
 
+_BLOCK = 64
+"""The best of so many rows tells which of them are worth putting in order."""
+
+
 @dataclass(slots=True)
 class Ranked:
     """Rows of one source with what they are ranked by. They are put in order as far as they are read."""
@@ -44,7 +48,10 @@ class Ranked:
             lowest_first = -self.values if self.greatest else self.values
             last = min(2 * end, len(self)) - 1
             if 4 * last < len(self):
-                among = np.flatnonzero(~(lowest_first > np.partition(lowest_first, last)[last]))
+                blocks = np.arange(0, len(self), _BLOCK)
+                # As many rows as blocks are not worse than the best row of the last of these blocks.
+                few = np.fmin.reduceat(lowest_first, blocks) if 4 * last < len(blocks) else lowest_first
+                among = np.flatnonzero(~(lowest_first > np.partition(few, last)[last]))
             else:
                 among = np.arange(len(self))
             self._order = among[np.lexsort((self.addresses[among], lowest_first[among]))]
