@@ -109,7 +109,7 @@ class QueryVector:
 
     numbers: Numbers
     """Shape (dimension,)."""
-    centroids: Numbers
+    centroids: Sums
     """Distance to each centroid, squared; for dot less the product. Shape (partitions,)."""
     words: Sums | None
     """IVF_PQ: what each codeword of each slice adds to a distance. Shape (slices, 256)."""
@@ -259,7 +259,7 @@ class VectorCode:
         if encoded.fixed is None:
             return 1 + sums
         sums += encoded.fixed
-        sums += query.centroids.astype(np.float32).take(encoded.partitions)
+        sums += query.centroids.take(encoded.partitions)
         return np.maximum(sums, 0, out=sums)
 
     def query_vector(self, query: npt.ArrayLike) -> QueryVector:
@@ -276,7 +276,7 @@ class VectorCode:
                 raise InvalidArgument("a zero vector has no direction to compare: search with another vector")
             vector = vector / length
         if self.metric == "dot":
-            return QueryVector(vector, -(self.centroids @ vector), self._words(-vector))
+            return QueryVector(vector, -(self.centroids @ vector).astype(np.float32), self._words(-vector))
         difference = self.centroids - vector
         return QueryVector(
             vector, np.einsum("ij,ij->i", difference, difference), self._words(2 * (self.middle - vector))

@@ -230,7 +230,8 @@ class FilterStale:
     async def survivors(self, source: Candidates, k: int, value: str, worst: float | None = None) -> pa.Table:
         """The ``k`` best rows of a source that stay, best first, with what they are ranked by in column ``value``.
 
-        Fewer only if the source has no more, however far it looks, or if others are not better than ``worst``.
+        Fewer only if the source has no more, however far it looks, or where ``worst`` says that k others are better or
+        equal: then only those that it finds at first, and that are better.
         """
         while True:
             candidates = await within(source, source.rank())
@@ -238,8 +239,8 @@ class FilterStale:
             better = candidates.better(worst)
             rows, dropped = await self._staying(source, better, k, value)
             source.outcome = f"{len(candidates)} candidates, {dropped} stale{said}"
-            # A source that begins to have worse ones looks no further: the k best so far are better.
-            if rows.num_rows >= k or len(better) < len(candidates) or not source.grow():
+            # Where there are k rows already, none of which is as bad as ``worst``, it is not looked further for more.
+            if rows.num_rows >= k or worst is not None or not source.grow():
                 return rows
 
     @implements("PLAN-021", "PLAN-023", "AMB-99", "AMB-107")
