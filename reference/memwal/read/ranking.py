@@ -239,7 +239,7 @@ class FilterStale:
             better = candidates.better(worst)
             rows, dropped = await self._staying(source, better, k, value)
             source.outcome = f"{len(candidates)} candidates, {dropped} stale{said}"
-            # Where there are k rows already, none of which is as bad as ``worst``, it is not looked further for more.
+            # Where others have k rows, those that are farther away than it looks at first are left out.
             if rows.num_rows >= k or worst is not None or not source.grow():
                 return rows
 
