@@ -74,6 +74,7 @@ class Hashed:
     """Bits that are left out of each hash, so that its code and a position fit into one number."""
 
     direct = False
+    size_bytes = 0
 
     @classmethod
     def of(cls, keys: pa.Table) -> Hashed | None:

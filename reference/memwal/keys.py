@@ -131,8 +131,8 @@ class KeyPlaces:
     def size_bytes(self) -> int:
         """Bytes in memory."""
         table = self._table.nbytes if self._table is not None else 0
-        numbered = 0 if isinstance(self._numbering, Hashed) else self._numbering.size_bytes
-        return int(self._keys.nbytes) + self._order.nbytes + self._codes.nbytes + table + numbered
+        held = int(self._keys.nbytes) + self._numbering.size_bytes
+        return held + self._order.nbytes + self._codes.nbytes + table
 
     def _mixed_up(self) -> bool:
         """Whether two different keys have one hash."""

@@ -25,42 +25,23 @@ class Seen:
 
     def __init__(self) -> None:
         self._codes = _Growing()
-        self._coming: list[Codes] = []
-        """Codes that no row was asked for since."""
         self._waiting: list[pa.Table] = []
+        """What came since the last question."""
         self._sets: list[tuple[pa.Table, KeySet]] = []
 
     def add(self, keys: pa.Table) -> None:
         """``keys``: a table of the key columns."""
-        if not keys.num_rows:
-            return
-        numbering = direct(keys)
-        if numbering is not None:
-            self._coming.append(numbering.codes(keys))
-        else:
+        if keys.num_rows:
             self._waiting.append(keys)
 
     def join(self, other: Seen) -> None:
         """Add what has come to ``other``."""
-        self._come()
-        other._come()
         self._codes.join(other._codes)
         self._waiting += [*(keys for keys, _ in other._sets), *other._waiting]
 
-    def _come(self) -> None:
-        for codes in self._coming:
-            self._codes.add(codes)
-        self._coming = []
-
     def mask(self, keys: pa.Table) -> Mask:
         """Whether each of ``keys``, a table of the key columns, has come."""
-        self._come()
-        if self._waiting:
-            held = pa.concat_tables(self._waiting)
-            self._waiting = []
-            while self._sets and self._sets[-1][0].num_rows <= 2 * held.num_rows:
-                held = pa.concat_tables([self._sets.pop()[0], held])
-            self._sets.append((held, KeySet(held)))
+        self._take_in()
         if self._codes.count and keys.num_rows:
             found: Mask = self._codes.mask(Direct().codes(keys))
             if keys.column(0).null_count:
@@ -70,6 +51,22 @@ class Seen:
         for _, each in self._sets:
             found |= each.mask(keys)
         return found
+
+    def _take_in(self) -> None:
+        """Make codes and sets of what waits."""
+        waiting, self._waiting = self._waiting, []
+        others = list[pa.Table]()
+        for keys in waiting:
+            numbering = direct(keys)
+            if numbering is not None:
+                self._codes.add(numbering.codes(keys))
+            else:
+                others.append(keys)
+        if others:
+            held = pa.concat_tables(others)
+            while self._sets and self._sets[-1][0].num_rows <= 2 * held.num_rows:
+                held = pa.concat_tables([self._sets.pop()[0], held])
+            self._sets.append((held, KeySet(held)))
 
     def newest(self, keys: pa.Table, likely: Mask | None = None) -> Mask:
         """Which of ``keys``, in write order, have not come and do not come again later; then all of them have come.

@@ -6,23 +6,24 @@ fragment of a table has sessions; therefore the file becomes one, of a table in 
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from .. import paths
+from ..ids import TableVersion
 from . import protobuf, table_manifest
 from .file_layout import FOOTER, ITEMS_VERSION, schema_range, tables_start
 from .pb.lance import file_pb2, table_pb2
 from .scratch import Scratch
 
 _NAME = "rows.lance"
-_MANIFEST = f"{(1 << 64) - 2:020d}.manifest"
-"""Of table version 1."""
+_VERSION = TableVersion(1)
 _CACHE_BYTES = 16 << 20
 """Most that a session keeps of what the pages of its file say."""
 
@@ -53,7 +54,7 @@ def session(scratch: Scratch, size_bytes: int, path: str, rows: npt.NDArray[np.i
 
 def _manifest(described: file_pb2.FileDescriptor, version: tuple[int, int], size_bytes: int) -> bytes:
     """Of a table with this file alone, whose fields have a column each."""
-    found = table_pb2.Manifest(version=1, fields=described.schema.fields, max_fragment_id=0)
+    found = table_pb2.Manifest(version=_VERSION, fields=described.schema.fields, max_fragment_id=0)
     found.data_format.file_format, found.data_format.version = "lance", f"{version[0]}.{version[1]}"
     file = found.fragments.add(id=0, physical_rows=described.length).files.add(path=_NAME, file_size_bytes=size_bytes)
     file.file_major_version, file.file_minor_version = version
@@ -66,11 +67,11 @@ def _opened(file: str, manifest: bytes, columns: Sequence[str]) -> Any:
     import lance
 
     with tempfile.TemporaryDirectory(prefix="memwal-") as folder:
-        for each in ("data", "_versions"):
-            os.mkdir(os.path.join(folder, each))
-        os.symlink(file, os.path.join(folder, "data", _NAME))
-        with open(os.path.join(folder, "_versions", _MANIFEST), "xb") as out:
-            out.write(manifest)
+        data, version = Path(folder, paths.data_file(_NAME)), Path(folder, paths.table_manifest(_VERSION))
+        data.parent.mkdir()
+        data.symlink_to(file)
+        version.parent.mkdir()
+        version.write_bytes(manifest)
         own = lance.Session(index_cache_size_bytes=0, metadata_cache_size_bytes=_CACHE_BYTES)
-        (fragment,) = lance.dataset(folder, version=1, session=own).get_fragments()
+        (fragment,) = lance.dataset(folder, version=_VERSION, session=own).get_fragments()
         return fragment.open_session(columns=list(columns))

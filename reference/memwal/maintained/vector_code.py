@@ -43,6 +43,7 @@ METRICS = ("l2", "cosine", "dot")
 
 Numbers = npt.NDArray[np.float64]
 Sums = npt.NDArray[np.float32]
+"""Distances, and parts of them."""
 Codes = npt.NDArray[Any]
 """Shape (rows, width): numbers of the column's own type (IVF_FLAT), else uint8, or uint16 where `Encoded.paired`."""
 
@@ -129,7 +130,7 @@ class QueryVector:
         return np.argsort(self.centroids, kind="stable")[:count]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class VectorCode:
     """A trained code. Two are equal if their stored models are."""
 
@@ -152,7 +153,7 @@ class VectorCode:
     def dimension(self) -> int:
         return int(self.centroids.shape[1])
 
-    @property
+    @cached_property
     def middle(self) -> Numbers:
         """Of all centroids: where vectors lie far from zero, what is said of them from there keeps its digits."""
         found: Numbers = self.centroids.mean(axis=0)
@@ -193,9 +194,9 @@ class VectorCode:
             return Encoded(offsets, partitions, codes)
         # |q - c - w|^2, for query, centroid and codewords, is |q - c|^2 + (|w|^2 - 2 (q - m) w) + 2 (c - m) w.
         fixed, width = np.zeros(len(codes)), self.codebook.shape[2]
-        apart = self.centroids - self.middle
         for number, words in enumerate(self.codebook):
-            own = apart[partitions, number * width : (number + 1) * width]
+            here = slice(number * width, (number + 1) * width)
+            own = self.centroids[partitions, here] - self.middle[here]
             fixed += 2 * np.einsum("ij,ij->i", own, words[codes[:, number]])
         return Encoded(offsets, partitions, codes, fixed.astype(np.float32))
 

@@ -31,7 +31,7 @@ from .filters import RowFilter
 from .indexes_above import OfGenerations
 from .memtable_part import MemTablePart
 from .nodes import PlanNode, live
-from .parts import Part, TablePart
+from .parts import Part, Sourced, TablePart
 from .query import Query
 from .ranking import Freshness
 from .values import NOTHING
@@ -193,28 +193,26 @@ class FreshRows:
                 yield source.part, found
 
 
-Sourced = Sequence[tuple[Part, int]]
-"""Of rows of several sources, one after another: which source, and how many rows."""
-
-
 async def _grouped(read: AsyncIterator[tuple[Part, pa.Table]]) -> AsyncIterator[tuple[Sourced, pa.Table]]:
     """The rows of sources above the base together, most of which give few; those of the base, later ones first."""
-    waiting: list[tuple[Part, pa.Table]] = []
+    waiting, rows = list[tuple[Part, pa.Table]](), 0
 
     def joined() -> tuple[Sourced, pa.Table]:
-        rows = waiting[0][1] if len(waiting) == 1 else pa.concat_tables([each for _, each in waiting]).combine_chunks()
-        return [(part, each.num_rows) for part, each in waiting], rows
+        every = waiting[0][1] if len(waiting) == 1 else pa.concat_tables([each for _, each in waiting]).combine_chunks()
+        return [(part, each.num_rows) for part, each in waiting], every
 
     async for part, found in read:
+        if not found.num_rows:
+            continue  # as most generations
         if waiting and (
-            sum(each.num_rows for _, each in waiting) + found.num_rows > TAKEN_ROWS
+            rows + found.num_rows > TAKEN_ROWS
             or None in (part.region_id, waiting[0][0].region_id)
             or not found.schema.equals(waiting[0][1].schema)
         ):
             yield joined()
-            waiting = []
-        if found.num_rows:
-            waiting.append((part, found))
+            waiting, rows = [], 0
+        waiting.append((part, found))
+        rows += found.num_rows
     if waiting:
         yield joined()
 

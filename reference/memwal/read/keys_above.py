@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from ..keys import KeyPlaces, Mask, repeated
 from ..table.read import ROW_ADDRESS
 from ..table.reuse import Addresses
 from .collection import Above, Parts
-from .parts import Part, TablePart
+from .parts import Sourced, Which
 from .together import together
 
 _SPARED = 128
@@ -34,10 +35,10 @@ class KeysAbove:
     """Of each place its row."""
     in_several: Mask
     """Of each place whether another region has its key too: then none of them is the newest in all regions."""
-    numbers: Mapping[tuple[object, int], int]
-    """By region and generation."""
+    numbers: Mapping[Which, int]
+    """Of the generations."""
 
-    def stale(self, sources: Sequence[tuple[Part, int]], rows: pa.Table, keys: pa.Table) -> tuple[Mask, Mask]:
+    def stale(self, sources: Sourced, rows: pa.Table, keys: pa.Table) -> tuple[Mask, Mask]:
         """Which of ``rows`` are superseded, and of which that is not known; see `Freshness.stale_among`."""
         places = self.keys.of(keys)
         if sources[0][0].region_id is None:
@@ -66,7 +67,7 @@ async def keys_above(parts: Parts, key: Sequence[str]) -> KeysAbove | None:
 
 
 async def _joined(above: Above, key: Sequence[str]) -> KeysAbove | None:
-    generations = sorted(above.generations, key=lambda part: (str(part.region_id), part.generation))
+    generations = sorted(above.generations, key=lambda part: (part.region_id or "", part.generation))
     rows = [(await each.rows(key)).select([*key, ROW_ADDRESS]) for each in generations]
     every = pa.concat_tables(rows)
     keys = every.select(list(key))
@@ -77,26 +78,22 @@ async def _joined(above: Above, key: Sequence[str]) -> KeysAbove | None:
         keys=KeyPlaces(keys),
         homes=homes,
         addresses=every.column(ROW_ADDRESS).to_numpy(),
-        in_several=_in_several(keys, _regions(generations)[homes]),
+        in_several=_in_several(
+            keys, np.unique([part.region_id for part in generations], return_inverse=True)[1][homes]
+        ),
         numbers={(part.region_id, part.generation): number for number, part in enumerate(generations)},
     )
 
 
-def _regions(generations: Sequence[TablePart]) -> npt.NDArray[np.int64]:
-    """Of each of ``generations`` a number of its region."""
-    return np.unique([str(part.region_id) for part in generations], return_inverse=True)[1]
-
-
-def _in_several(keys: pa.Table, regions: npt.NDArray[np.int64]) -> Mask:
-    """Of each of ``keys``, which lie in ``regions``, whether it lies in another one, too."""
+def _in_several(keys: pa.Table, regions: npt.NDArray[Any]) -> Mask:
+    """Of each of ``keys``, which lie in ``regions``, region by region, whether it lies in another one, too."""
     found = np.zeros(keys.num_rows, np.bool_)
     again = repeated(keys)
     if again is not None:
         order, number = again
-        least, most = (np.full(int(number[-1]) + 1, first) for first in (np.iinfo(np.int64).max, -1))
-        np.minimum.at(least, number, regions[order])
-        np.maximum.at(most, number, regions[order])
-        found[order] = (least < most)[number]
+        first = np.flatnonzero(np.append(True, number[1:] != number[:-1]))
+        last = np.append(first[1:], len(number)) - 1
+        found[order] = (regions[order[first]] != regions[order[last]])[number]
     return found
 
 

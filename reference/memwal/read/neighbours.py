@@ -27,12 +27,12 @@ from .collection import Above, Parts
 from .defaults import NPROBES
 from .indexed import Answered, Coverage, in_base, inside, of_base, of_part
 from .memtable_part import MemTablePart
-from .parts import Part, TablePart
+from .parts import Part, TablePart, Which
 from .ranked import Ranked, RankedTogether, Values
 from .ranking import Candidates
 from .together import together
 from .values import NOTHING
-from .vectors_above import VectorsAbove, Which
+from .vectors_above import VectorsAbove
 
 _SPARED = 512
 """To rank the vectors of one generation takes about the time of putting so many of them together."""

@@ -95,6 +95,12 @@ class Part(Protocol):
         """
 
 
+Which = tuple[RegionId | None, int]
+"""A source: its region and its generation."""
+Sourced = Sequence[tuple[Part, int]]
+"""Of rows of several sources, one after another: which source, and how many rows."""
+
+
 @dataclass(slots=True, kw_only=True)
 class TablePart:
     """The base table, or a flushed generation, which is opened when it is asked for rows."""
@@ -281,13 +287,17 @@ class TablePart:
     async def _kept_rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
         """Columns ``names`` of all live rows, as they are stored."""
         wanted = tuple(dict.fromkeys(names))
-        make = partial(self._rows, state, fragment, wanted)
-        return await self.once(("rows", fragment.id, wanted), make, _bytes_of)
+
+        async def made() -> pa.Table:
+            # In one chunk: pyarrow copies several whenever rows are taken of them.
+            return (await self._rows(state, fragment, wanted)).combine_chunks()
+
+        return await self.once(("rows", fragment.id, wanted), made, _bytes_of)
 
     async def _rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
         own = self._held(state, names) or state.schema.names[:1]
         found = await read.read_fragment(self.io, state, fragment, own, with_row_address=True)
-        return self._addressed(found.combine_chunks(), state, names)  # pyarrow copies chunks whenever rows are taken
+        return self._addressed(found, state, names)
 
     def _addressed(self, found: pa.Table, state: TableState, names: Sequence[str]) -> pa.Table:
         rows = self._mapped(found, state, names)

@@ -29,7 +29,7 @@ from .filters import RowFilter
 from .keys_above import keys_above
 from .nodes import PlanNode
 from .origin import field_of
-from .parts import Part, TablePart
+from .parts import Part, Sourced, TablePart, Which
 from .pruning import registered, targets
 from .ranked import Ranked, Values
 from .view import View
@@ -48,7 +48,7 @@ class Freshness:
     parts: Parts
     approximate: bool = False
     """A filter's "perhaps" counts as yes, as the text has it; else keys decide (AMB-107)."""
-    _own: dict[tuple[RegionId | None, int], tuple[KeySet, Addresses]] = field(default_factory=dict)
+    _own: dict[Which, tuple[KeySet, Addresses]] = field(default_factory=dict)
     _known: Mapping[RegionId, RegionRow] | None = None
 
     @property
@@ -65,12 +65,12 @@ class Freshness:
         """`stale_among` of rows of one source."""
         return await self.stale_among([(part, rows.num_rows)], rows)
 
-    async def stale_among(self, sources: Sequence[tuple[Part, int]], rows: pa.Table) -> Mask:
+    async def stale_among(self, sources: Sourced, rows: pa.Table) -> Mask:
         """Which of ``rows`` are not the newest of their key: a newer generation of their region has it too.
 
         Rows have their key columns, and those above the base their address: there the last row of a key counts. The
         base has one of each.
-        ``sources``: of the rows, which source they are of, and how many one after another; the base, or any above it.
+        ``sources``: of the rows; the base alone, or any above it.
         """
         found = np.zeros(rows.num_rows, np.bool_)
         if not len(found):

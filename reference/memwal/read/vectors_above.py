@@ -11,14 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..ids import RegionId
 from ..maintained.stored_vectors import VectorRows
 from ..maintained.vector_code import Encoded, QueryVector, VectorCode
 from ..table.reuse import Addresses
+from .parts import Which
 from .ranked import RankedTogether, Values
-
-Which = tuple[RegionId | None, int]
-"""A source: its region and its generation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,14 +194,14 @@ def _chunks(file: int, first: int, end: int, chunk_bytes: int, name: str) -> Ite
         first += len(chunk)
 
 
-def _entries(folder: str, name: str) -> list[os.DirEntry[str]]:
+def _entries(folder: str, name: str) -> Iterator[os.DirEntry[str]]:
+    """What is in ``folder``, as far as it is asked for; nothing for one that is not there."""
     try:
         with os.scandir(folder) as entries:
-            return list(entries)
+            yield from entries
     except OSError as error:
-        if error.errno in files.NOTHING_THERE:
-            return []
-        raise files.refusal(error, name) from error
+        if error.errno not in files.NOTHING_THERE:
+            raise files.refusal(error, name) from error
 
 
 def _is_folder(entry: os.DirEntry[str], name: str) -> bool:
@@ -233,16 +233,10 @@ def _walk(path: str, name: str) -> Iterator[str]:
 
 def _has_object(path: str, name: str) -> bool:
     """Whether there is any object below the folder ``path``, which ends in a slash."""
-    try:
-        with os.scandir(path) as entries:  # the first one is nearly always enough
-            return any(
-                _has_object(f"{path}{entry.name}/", name) if _is_folder(entry, name) else _is_object(entry, name)
-                for entry in entries
-            )
-    except OSError as error:
-        if error.errno in files.NOTHING_THERE:
-            return False
-        raise files.refusal(error, name) from error
+    for entry in _entries(path, name):
+        if _has_object(f"{path}{entry.name}/", name) if _is_folder(entry, name) else _is_object(entry, name):
+            return True
+    return False
 
 
 _HANDLERS: Handlers[LocalStore] = {

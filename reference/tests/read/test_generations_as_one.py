@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import lance
 import memwal
 import numpy as np
@@ -9,9 +12,12 @@ import pyarrow as pa
 import pytest
 from memwal.read.indexes_above import OfGenerations
 from memwal.read.neighbours import Neighbours
+from memwal.table import read
+from memwal.table.late import APART_ROWS
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 ROWS, DIMENSION, PARTITIONS = 400, 8, 6
+REGION = "0b5b9b0c-6c1b-4d09-8a2e-1f6f3c6a0001"
 OFTEN = 8
 """So many reads of small generations pay for asking them as one."""
 
@@ -108,3 +114,53 @@ def test_a_vector_search_finds_what_each_generation_by_itself_has(
                 assert told.column("id").to_pylist() == expected.column("id").to_pylist(), (nprobes, k)
                 assert np.allclose(told.column("_distance"), expected.column("_distance"))
     assert any(known) == (refine_factor is None)
+
+
+@pytest.mark.clause("PLAN-033")
+def test_a_key_in_two_regions_is_the_newest_of_each(tmp_path: Path) -> None:
+    draw, place = np.random.default_rng(6), str(tmp_path / "t")
+    base = lance.write_dataset(rows(np.arange(ROWS), draw), place, data_storage_version="2.1")
+    base.create_scalar_index("n", "BTREE", name="by_n")
+    table = memwal.enable(place, revision="R", maintained_indexes=["by_n"])
+    regions = [REGION, "f7b1a6de-3a52-4d0e-9d0b-6b7f5d8a0002"]
+    for _ in range(3):
+        for region in regions:
+            with table.writer(region, background=False) as writer:
+                writer.put(rows(np.arange(20), draw))  # in the base and in both regions
+                writer.flush()
+    kept, forgetful = memwal.open(place), memwal.open(place, remember_bytes=0)
+    for number in range(12):
+        expected = in_order(forgetful.scan(filter=f"n = {number}"))
+        for _ in range(OFTEN):
+            assert in_order(kept.scan(filter=f"n = {number}")) == expected
+
+
+@pytest.mark.clause("PLAN-033")
+def test_rows_that_are_taken_often_of_a_larger_generation_stay_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, place = np.random.default_rng(7), str(tmp_path / "t")
+    count = 2 * APART_ROWS
+    base = lance.write_dataset(rows(np.arange(ROWS), draw), place, data_storage_version="2.1")
+    base.create_scalar_index("n", "BTREE", name="by_n")
+    table = memwal.enable(place, revision="R", maintained_indexes=["by_n"])
+    with table.writer(REGION, background=False) as writer:
+        written = rows(np.arange(count), draw)
+        writer.put(written.set_column(1, written.schema.field("n"), pa.array(np.arange(count) // 4)))
+        writer.delete(pa.table({"id": [9, 4_000]}, schema=pa.schema([written.schema.field("id")])))
+        writer.flush()
+    kept, forgetful, taken = memwal.open(place), memwal.open(place, remember_bytes=0), list[int]()
+    take = read.take
+
+    async def taking(*arguments: Any) -> pa.Table:
+        taken.append(1)
+        return await take(*arguments)
+
+    monkeypatch.setattr(read, "take", taking)
+    for number in (2, 1_000, 3_000, 2, 1_000, 3_000, 2, 1_000, 3_000, 2, 1_000, 3_000):
+        taken.clear()
+        told = in_order(kept.scan(filter=f"n = {number}"))
+        last = len(taken)
+        assert told == in_order(forgetful.scan(filter=f"n = {number}"))
+        assert len(told) >= 3
+    assert last == 0, "its rows are decoded by now"
