@@ -279,9 +279,8 @@ class VectorCode:
         if self.metric == "dot":
             return QueryVector(vector, -(self.centroids @ vector).astype(np.float32), self._words(-vector))
         difference = self.centroids - vector
-        return QueryVector(
-            vector, np.einsum("ij,ij->i", difference, difference), self._words(2 * (self.middle - vector))
-        )
+        centroids = np.einsum("ij,ij->i", difference, difference)
+        return QueryVector(vector, centroids, self._words(2 * (self.middle - vector)))
 
     def _words(self, factors: Numbers) -> Sums | None:
         """The products of all codewords with their part of ``factors``; but for dot with their own added."""
