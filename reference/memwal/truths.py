@@ -8,7 +8,7 @@ import pyarrow as pa
 from .codec.canonical import Mask
 
 # A value that is made of Python's takes longer, and loads pandas.
-_BOTH = pa.BooleanArray.from_buffers(pa.bool_(), 2, [None, pa.py_buffer(b"\2")])
+_FALSE, _TRUE = pa.BooleanArray.from_buffers(pa.bool_(), 2, [None, pa.py_buffer(b"\2")])
 
 
 def of_arrow(values: pa.Array | pa.ChunkedArray) -> Mask:
@@ -39,4 +39,4 @@ def to_arrow(mask: Mask) -> pa.BooleanArray:
 
 def repeated(value: bool, count: int) -> pa.BooleanArray:
     """``count`` times ``value``, in less time than `to_arrow` takes for a mask."""
-    return pa.repeat(_BOTH[int(value)], count)
+    return pa.repeat(_TRUE if value else _FALSE, count)

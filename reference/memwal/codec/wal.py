@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from struct import Struct
 
 import pyarrow as pa
 
@@ -34,10 +36,15 @@ FENCE_SENTINEL = b"fence_sentinel"
 CONTAINER_CLAUSES = ("WAL-008", "WAL-009")
 """Clauses by which `decode` refuses bytes that are no whole Lance file or Arrow stream."""
 
-# An entry has few buffers: handing them to threads takes longer than they do.
-_WRITTEN = pa.ipc.IpcWriteOptions(use_threads=False)
-_READ = pa.ipc.IpcReadOptions(use_threads=False)
+_SCHEMAS = 64
+"""Of so many schemas the first messages of streams are kept."""
+_PREFIX = Struct("<iI")
+"""In front of each message of a stream: the continuation mark, and how many bytes the message has without its body."""
 _NUMBER = re.compile(rb"0|[1-9][0-9]{0,19}")
+
+
+Metadata = dict[bytes, bytes]
+"""Of a schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,33 +73,66 @@ def encode(entry: WalEntry, revision: Revision) -> bytes:
         metadata[FENCE_SENTINEL] = b"true"
     if entry.done:
         metadata[marks.DONE.encode()] = marks.encode(entry.done).encode()
-    data = _ENCODE[revision.wal_container](entry.rows.replace_schema_metadata(metadata))
+    data = _ENCODE[revision.wal_container](entry.rows, metadata)
     told, rows = _ENVELOPE[revision.wal_container](data)
     if told != metadata or rows != entry.rows.num_rows:
         raise EngineBug(f"{entry.rows.num_rows} rows with {metadata} were encoded, and readers find {rows} with {told}")
     return data
 
 
-def _encode_stream(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=_WRITTEN) as writer:
-        for batch in rows.to_batches():
-            if batch.num_rows:
-                writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
+def _encode_stream(rows: pa.Table, metadata: Metadata) -> bytes:
+    first = _first_message(_Exactly(rows.schema), tuple(metadata.items()))
+    return b"".join((first, *(batch.serialize() for batch in rows.to_batches() if batch.num_rows), _END_MARKS[0]))
+
+
+class _Exactly:
+    """A schema that equals another one only if the metadata are the same, too."""
+
+    __slots__ = ("schema",)
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def __hash__(self) -> int:
+        return len(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Exactly) and bool(self.schema.equals(other.schema, check_metadata=True))
+
+
+# What a stream begins with takes as long as a row or two, and a writer's entries begin alike.
+@lru_cache(maxsize=_SCHEMAS)
+def _first_message(columns: _Exactly, metadata: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    data: bytes = columns.schema.with_metadata(dict(metadata)).serialize().to_pybytes()
     return data
 
 
-_ENCODE: dict[str, Callable[[pa.Table], bytes]] = {"arrow": _encode_stream, "lance": data_file.encode}
+@lru_cache(maxsize=_SCHEMAS)
+def _schema_of(message: bytes) -> tuple[pa.Schema, Metadata]:
+    """The schema that a message is, and its metadata."""
+    schema = pa.ipc.read_schema(pa.py_buffer(message))
+    return schema, dict(schema.metadata)
 
 
-Envelope = tuple[dict[bytes, bytes], int]
+def _encode_lance(rows: pa.Table, metadata: Metadata) -> bytes:
+    return data_file.encode(rows.replace_schema_metadata(metadata))
+
+
+_ENCODE: dict[str, Callable[[pa.Table, Metadata], bytes]] = {"arrow": _encode_stream, "lance": _encode_lance}
+
+
+Envelope = tuple[Metadata, int]
 """Schema metadata, and number of rows."""
 
 
 def _stream_envelope(data: bytes) -> Envelope:
-    with pa.ipc.open_stream(data, options=_READ) as reader:
-        return dict(reader.schema.metadata), sum(batch.num_rows for batch in reader)
+    """Of a stream as `_encode_stream` writes it."""
+    source, end = pa.BufferReader(data), len(data) - len(_END_MARKS[0])
+    schema, metadata = _schema_of(data[: source.seek(_PREFIX.size + _PREFIX.unpack_from(data)[1])])
+    rows = 0
+    while source.tell() < end:
+        rows += pa.ipc.read_record_batch(pa.ipc.read_message(source), schema).num_rows
+    return metadata, rows
 
 
 def _lance_envelope(data: bytes) -> Envelope:
@@ -106,7 +146,7 @@ _ENVELOPE: dict[str, Callable[[bytes], Envelope]] = {"arrow": _stream_envelope, 
 
 def stored_metadata(data: bytes, revision: Revision) -> dict[str, bytes]:
     """Schema metadata of an entry that `decode` takes, as it is stored."""
-    told, _ = _ENVELOPE[revision.wal_container](data)
+    told = _DECODE[revision.wal_container](data, "").schema.metadata
     return {key.decode(errors="replace"): value for key, value in told.items()}
 
 

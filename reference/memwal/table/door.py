@@ -134,20 +134,26 @@ def admitted(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     given = arrow(rows)
     _names(given.schema)
     try:
-        given.validate()
+        given.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise _refused(f"the rows are not Arrow data: {error}") from error
+        raise _refused(_what_is_wrong(given) or f"the rows are not Arrow data: {error}") from error
     table = conform(given, schema)
-    for field in schema:
-        _check_values(table.column(field.name), field)
+    for number, kind in enumerate(table.schema.types):
+        for chunk in table.column(number).chunks if pa.types.is_nested(kind) else ():
+            if where := null_within(chunk, repr(table.schema.names[number])):
+                raise _refused(f"NULL in {where}, which must not have it")
     return table
 
 
-def _check_values(values: pa.ChunkedArray, field: pa.Field) -> None:
-    try:
-        values.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise _refused(f"column {field.name!r} has a value that is not a {field.type}: {error}") from error
-    for chunk in values.chunks if pa.types.is_nested(field.type) else ():
-        if where := null_within(chunk, repr(field.name)):
-            raise _refused(f"NULL in {where}, which must not have it")
+def _what_is_wrong(rows: pa.Table) -> str:
+    """The first column whose memory is that of its type and has another value; empty: there is none."""
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        try:
+            column.validate()
+        except pa.ArrowInvalid:
+            return ""
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            return f"column {field.name!r} has a value that is not a {field.type}: {error}"
+    return ""

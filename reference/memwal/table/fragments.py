@@ -197,21 +197,22 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def conform(rows: pa.Table | pa.RecordBatch, to: pa.Schema) -> pa.Table:
     """``rows`` with exactly the columns of ``to``, in its order; raises `InvalidArgument` naming what differs."""
     table = arrow(rows)
-    # The usual case: a small put has nothing else that is worth leaving out.
-    same = table.schema.equals(to, check_metadata=True)
-    if not same:
+    # Else it is the usual case: a small put has nothing more that is worth leaving out.
+    if not table.schema.equals(to, check_metadata=True):
         check_names(table.schema.names, to.names)
-    for field in to:
-        column = table.column(field.name)
-        if column.type != field.type:
-            reason = f"column {field.name!r} is {column.type}, the table has {field.type}"
-            raise InvalidArgument(reason, clause="WRITER-015")
-        if not field.nullable and column.null_count:
-            row = int(np.argmax(column.is_null().to_numpy()))
+        columns = [table.column(name) for name in to.names]
+        for field, column in zip(to, columns, strict=True):
+            if column.type != field.type:
+                reason = f"column {field.name!r} is {column.type}, the table has {field.type}"
+                raise InvalidArgument(reason, clause="WRITER-015")
+        table = pa.table(columns, schema=to)
+    for number, field in enumerate(to):
+        if not field.nullable and table.column(number).null_count:
+            row = int(np.argmax(table.column(number).is_null().to_numpy()))
             raise InvalidArgument(
                 f"NULL in column {field.name!r} at row {row}, which must not have it", clause="AMB-136"
             )
-    return table if same else pa.table([table.column(n) for n in to.names], schema=to)
+    return table
 
 
 def check_names(given: Sequence[str], wanted: Sequence[str]) -> None:

@@ -143,17 +143,17 @@ def test_a_manifest_and_index_details_are_read_again_when_they_are_encoded(monke
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda rows: rows.slice(1),
-        lambda rows: rows.replace_schema_metadata({b"writer_epoch": b"9"}),
-        lambda rows: rows.replace_schema_metadata({**rows.schema.metadata, b"more": b""}),
+        lambda rows, metadata: (rows.slice(1), metadata),
+        lambda rows, metadata: (rows, {b"writer_epoch": b"9"}),
+        lambda rows, metadata: (rows, {**metadata, b"more": b""}),
     ],
     ids=["rows", "epoch", "metadata"],
 )
 def test_the_envelope_of_an_entry_is_read_again_when_it_is_encoded(
-    revision: Revision, wrong: Callable[[pa.Table], pa.Table], monkeypatch: pytest.MonkeyPatch
+    revision: Revision, wrong: Callable[..., tuple[pa.Table, wal.Metadata]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert _entry(revision)
     honest = wal._ENCODE[revision.wal_container]
-    monkeypatch.setitem(wal._ENCODE, revision.wal_container, lambda rows: honest(wrong(rows)))
+    monkeypatch.setitem(wal._ENCODE, revision.wal_container, lambda *given: honest(*wrong(*given)))
     with pytest.raises(EngineBug, match="readers find"):
         _entry(revision)

@@ -145,6 +145,31 @@ def test_an_entry_of_b_and_r_is_an_arrow_stream_with_the_epoch_in_decimal(revisi
     assert table.schema.metadata == {b"writer_epoch": b"12", **generation}
 
 
+@pytest.mark.clause("WAL-009", "WAL-010")
+@settings(max_examples=40)
+@given(rows=tables(), cut=st.integers(0, 3))
+def test_an_entry_of_b_is_the_stream_that_arrow_writes(rows: pa.Table, cut: int) -> None:
+    rows = pa.concat_tables([rows.slice(0, cut), rows.slice(cut)])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema.with_metadata({b"writer_epoch": b"12"})) as writer:
+        for batch in rows.to_batches():
+            if batch.num_rows:
+                writer.write_batch(batch)
+    assert wal.encode(WalEntry(epoch=Epoch(12), rows=rows), B) == sink.getvalue().to_pybytes()
+
+
+@pytest.mark.clause("WAL-009", "WAL-010")
+def test_an_entry_says_the_metadata_of_its_own_columns_and_its_own_epoch() -> None:
+    for epoch, text in ((1, "one"), (1, "other"), (2, "other")):
+        below = pa.field("x", pa.int64(), metadata={"of": text})
+        for field in (pa.field("v", pa.int64(), metadata={"of": text}), pa.field("v", pa.struct([below]))):
+            rows = pa.schema([field]).empty_table()
+            data = wal.encode(WalEntry(epoch=Epoch(epoch), rows=rows), B)
+            found = pa.ipc.open_stream(data).schema
+            assert found.remove_metadata().equals(rows.schema, check_metadata=True)
+            assert found.metadata == {b"writer_epoch": str(epoch).encode()}
+
+
 @pytest.mark.clause("WAL-008", "WAL-010", "WAL-026")
 def test_an_entry_of_a_is_a_lance_file_with_the_epoch_in_its_schema_metadata(tmp_path: Path) -> None:
     data = wal.encode(WalEntry(epoch=Epoch(12), rows=row(1)), A)
