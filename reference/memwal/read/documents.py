@@ -94,6 +94,11 @@ class Documents:
             found += await self._ask(answered, terms)
         return found
 
+    def text(self) -> str:
+        """Its node in one line."""
+        via = "memory index" if self.held is not None else self.coverage.text
+        return f"FTSExec: {self.part.name}, query={self.asked.query!r}, via={via}"
+
     @property
     def held(self) -> tuple[TextIndex, int] | None:
         """The index of a MemTable, and how many of its first rows that has; None for a source without one."""

@@ -146,9 +146,13 @@ class Neighbours:
 
     def candidates(self) -> Candidates:
         """The node of the plan."""
+        return Candidates(self.part, self.text, self.rank, grow=self.grow, probed=self.partitions, glance=self.glance)
+
+    def text(self) -> str:
+        """That node in one line."""
         in_memory = isinstance(self.part, MemTablePart) and _held(self.part, self.index, self.code) is not None
-        text = f"KNNExec: {self.part.name}, k={self.asked.k}, via={'memory index' if in_memory else self.coverage.text}"
-        return Candidates(self.part, text, self.rank, grow=self.grow, probed=self.partitions, glance=self.glance)
+        via = "memory index" if in_memory else self.coverage.text
+        return f"KNNExec: {self.part.name}, k={self.asked.k}, via={via}"
 
     @property
     def which(self) -> Which:

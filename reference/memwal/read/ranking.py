@@ -161,7 +161,8 @@ class Candidates:
     """KNNExec or FTSExec: the rows of one source that a search may find."""
 
     part: Part
-    text: str
+    said: Callable[[], str]
+    """The node in one line, which only a plan that is printed asks for."""
     rank: Callable[[], Awaitable[Ranked]]
     grow: Callable[[], bool] = lambda: False
     """Lets `rank` look further, for more candidates; False if it has given all there are."""
@@ -174,6 +175,10 @@ class Candidates:
     inputs: Sequence[PlanNode] = ()
     outcome: str = "not read"
     metrics: Metrics = field(default_factory=Metrics)
+
+    @property
+    def text(self) -> str:
+        return self.said()
 
     def has_none_better(self, worst: float, greatest: bool) -> bool:
         """Whether it is known to begin with rows that are not better than ``worst``; then it notes that."""

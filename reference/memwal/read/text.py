@@ -93,7 +93,7 @@ def _plan(
     union.inputs = [
         Candidates(
             each.part,
-            f"FTSExec: {each.part.name}, query={asked.query!r}, via={_via(each)}",
+            each.text,
             partial(each.rank, everything),
             grow=each.grow,
             glance=each.glance,
@@ -103,7 +103,3 @@ def _plan(
     ]
     filtering = FilterStale(everything, union, fresh, keep, tuple(names))
     return GlobalLimit(RankedSort(filtering, SCORE, greatest=True), asked.k)
-
-
-def _via(documents: Documents) -> str:
-    return "memory index" if documents.held is not None else documents.coverage.text

@@ -70,7 +70,7 @@ async def hits(view: View, writer: RegionWriter, table: Io, name: str) -> tuple[
             indexes, rows = search.memory
             held = rows.take(pa.array(indexes.equal(name, value)))
             found += [(value, key, own) for key, own in _pairs(held)]
-        pool = Pool([Candidates(part, "", partial(_rank, search, part, how, value)) for part, how in search.sources])
+        pool = Pool([Candidates(part, str, partial(_rank, search, part, how, value)) for part, how in search.sources])
         best = RankedSort(FilterStale(pool, pool, search.fresh, None, (KEY, VALUE)), RANK, greatest=False)
         found += [(value, key, own) for key, own in _pairs(await GlobalLimit(best, MOST).run())]
     return tuple(sorted(found))
