@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from ..errors import ArtifactError
+from ..errors import ArtifactError, InvalidArgument
 from . import json_text, protobuf
 from .pb.lance import file_pb2, index_pb2
 
@@ -32,6 +33,11 @@ _IVF_BUFFER = "lance:ivf"
 _STORAGE = "storage_metadata"
 _KIND = "lance:index"
 _POSITION = "_position"
+_TENSOR_TYPES: dict[int, np.dtype[Any]] = {
+    index_pb2.Tensor.FLOAT16: np.dtype("<f2"),
+    index_pb2.Tensor.FLOAT32: np.dtype("<f4"),
+    index_pb2.Tensor.FLOAT64: np.dtype("<f8"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +126,19 @@ def _single(value: Any) -> Any:
     if isinstance(value, list):
         return [_single(inner) for inner in value]
     return float(np.float32(value)) if isinstance(value, float) else value
+
+
+def tensor(data: bytes, name: str) -> npt.NDArray[np.float64]:
+    """The numbers of an encoded `Tensor` of the index ``name``, in its shape.
+
+    Raises `ArtifactError` for a damaged one, and `InvalidArgument` for numbers of another type than floating point.
+    """
+    message = protobuf.parse(index_pb2.Tensor, data, clause="AMB-51", path=name)
+    kind = _TENSOR_TYPES.get(message.data_type)
+    if kind is None:
+        reason = f"index {name!r} was trained on numbers of type {index_pb2.Tensor.DataType.Name(message.data_type)}"
+        raise InvalidArgument(reason, clause="AMB-48")
+    try:
+        return np.frombuffer(message.data, kind).astype(np.float64).reshape(message.shape)
+    except ValueError as error:
+        raise ArtifactError("AMB-51", name, f"a tensor of the index is damaged: {error}") from error

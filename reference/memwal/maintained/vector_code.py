@@ -20,10 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..clauses import implements
-from ..codec import protobuf
 from ..codec.canonical import Mask
-from ..codec.pb.lance import index_pb2
-from ..codec.vector_model import VectorModel
+from ..codec.vector_model import VectorModel, tensor
 from ..errors import ArtifactError, InvalidArgument
 
 VectorKind = Literal["IVF_FLAT", "IVF_PQ", "IVF_SQ"]
@@ -54,11 +52,6 @@ _PAIR = np.dtype("<u2")
 _TOP = 255
 _BATCH_NUMBERS = 1 << 22
 """Most numbers in an intermediate array."""
-_TENSOR_TYPES: dict[int, np.dtype[Any]] = {
-    index_pb2.Tensor.FLOAT16: np.dtype("<f2"),
-    index_pb2.Tensor.FLOAT32: np.dtype("<f4"),
-    index_pb2.Tensor.FLOAT64: np.dtype("<f8"),
-}
 _CODEBOOK = "codebook_position"
 
 
@@ -85,6 +78,11 @@ class Encoded:
         # Transposed, so that codes stay in the order of their slices where they are.
         codes = self.codes.T.take(places, axis=1).T
         return Encoded(self.offsets[places], self.partitions[places], codes, fixed)
+
+    def between(self, rows: slice) -> Encoded:
+        """Those of ``rows``, without a copy."""
+        fixed = None if self.fixed is None else self.fixed[rows]
+        return Encoded(self.offsets[rows], self.partitions[rows], self.codes[rows], fixed)
 
     @staticmethod
     def joined(parts: Sequence[Encoded]) -> Encoded:
@@ -342,7 +340,7 @@ def vector_code(model: VectorModel, name: str) -> VectorCode:
     kind = STORED_AS[model.kind]
     if kind != "IVF_FLAT" and (storage.get("num_bits", 8) != 8 or storage.get("nbits", 8) != 8):
         raise InvalidArgument(f"index {name!r} has codes of other than 8 bits", clause="AMB-48")
-    centroids = _tensor(model.centroids, name)
+    centroids = tensor(model.centroids, name)
     if centroids.ndim != 2 or not centroids.size:
         raise ArtifactError("AMB-51", name, f"the centroids have the shape {centroids.shape}")
     codebook = _codebook(model, storage, centroids.shape[1], name) if kind == "IVF_PQ" else None
@@ -354,7 +352,7 @@ def _codebook(model: VectorModel, storage: dict[str, Any], dimension: int, name:
     slices, buffers = storage.get("num_sub_vectors"), dict(model.buffers)
     if _CODEBOOK not in buffers:
         raise InvalidArgument(f"index {name!r} keeps its codebook where MemTables do not look", clause="AMB-48")
-    numbers = _tensor(buffers[_CODEBOOK], name)
+    numbers = tensor(buffers[_CODEBOOK], name)
     if not isinstance(slices, int) or slices < 1 or dimension % slices or numbers.size != _CODEWORDS * dimension:
         reason = f"a codebook of {numbers.size} numbers for {slices} slices of {dimension} dimensions"
         raise ArtifactError("AMB-51", name, reason)
@@ -370,18 +368,6 @@ def _bounds(storage: dict[str, Any], name: str) -> tuple[float, float]:
     if not low < high:
         raise InvalidArgument(f"index {name!r} was trained on vectors of one number {low}", clause="AMB-48")
     return low, high
-
-
-def _tensor(data: bytes, name: str) -> Numbers:
-    message = protobuf.parse(index_pb2.Tensor, data, clause="AMB-51", path=name)
-    kind = _TENSOR_TYPES.get(message.data_type)
-    if kind is None:
-        reason = f"index {name!r} was trained on numbers of type {index_pb2.Tensor.DataType.Name(message.data_type)}"
-        raise InvalidArgument(reason, clause="AMB-48")
-    try:
-        return np.frombuffer(message.data, kind).astype(np.float64).reshape(message.shape)
-    except ValueError as error:
-        raise ArtifactError("AMB-51", name, f"a tensor of the index is damaged: {error}") from error
 
 
 def _vectors(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], Mask]:

@@ -27,7 +27,11 @@ class VectorsAbove:
     ends: npt.NDArray[np.int64]
     """Of each source the row after its last."""
     addresses: Addresses
+    """One source after another."""
     encoded: Encoded
+    """The same rows, one partition after another, so that what is in one needs no copy."""
+    order: npt.NDArray[np.int64]
+    """Which of `addresses` each of `encoded` has; ascending within a partition."""
 
     @classmethod
     def joined(cls, held: Sequence[tuple[Which, Sequence[VectorRows]]]) -> VectorsAbove | None:
@@ -37,21 +41,28 @@ class VectorsAbove:
         if not encoded or len(encoded) < len(rows):
             return None
         every = Encoded.joined(encoded)
+        order = np.argsort(every.partitions, kind="stable")
         return cls(
             {which: place for place, (which, _) in enumerate(held)},
             np.cumsum([sum(len(each.addresses) for each in own) for _, own in held]),
             np.concatenate([each.addresses for each in rows]),
-            Encoded(every.offsets, every.partitions, np.asfortranarray(every.codes), every.fixed),
+            every.at(order),
+            order,
         )
 
     def near(self, code: VectorCode, query: QueryVector, count: int) -> RankedTogether:
         """The rows in the ``count`` nearest partitions, ranked by their distance to ``query``."""
-        wanted = np.zeros(len(code.centroids), np.bool_)
-        wanted[query.nearest(count)] = True
-        chosen = np.flatnonzero(wanted[self.encoded.partitions])
-        distances: Values = code.distances(self.encoded.at(chosen), query)
-        return RankedTogether.of(self.addresses[chosen], distances, np.searchsorted(chosen, self.ends), greatest=False)
+        nearest = query.nearest(count)
+        bounds = np.searchsorted(self.encoded.partitions, [nearest, nearest + 1])
+        parts = [slice(*each) for each in bounds.T.tolist()]
+        rows = np.concatenate([self.order[each] for each in parts])
+        distances: Values = np.concatenate(code.distances_of([self.encoded.between(each) for each in parts], query))
+        by_source = np.argsort(rows, kind="stable")
+        chosen = rows[by_source]
+        return RankedTogether.of(
+            self.addresses[chosen], distances[by_source], np.searchsorted(chosen, self.ends), greatest=False
+        )
 
     def size_bytes(self) -> int:
         """Bytes in memory."""
-        return int(self.addresses.nbytes) + self.encoded.size_bytes()
+        return int(self.addresses.nbytes) + self.encoded.size_bytes() + int(self.order.nbytes)
