@@ -149,5 +149,6 @@ async def _check_first_position(region: Io, manifest: RegionManifest, revision: 
 
 
 async def _moved(region: Io, manifest: RegionManifest, revision: Revision) -> bool:
-    after = await manifests.latest(region, revision)
+    # From the manifest at hand on: the hint could only say that there are newer ones, which the probe shows.
+    after = await manifests.latest(region, revision, read=manifest)
     return after is None or replay_start(after, revision) != replay_start(manifest, revision)

@@ -104,15 +104,15 @@ ASK: dict[str, Callable[[memwal.Table], pa.Table]] = {
 }
 
 REQUESTS = {
-    "key": (2, 1, 3, 4, 5),
-    "filter": (2, 1, 6, 8, 5),
-    "vector": (2, 1, 6, 8, 6),
-    "text": (2, 1, 6, 8, 8),
+    "key": (2, 1, 2, 4, 5),
+    "filter": (2, 1, 4, 8, 5),
+    "vector": (2, 1, 4, 8, 6),
+    "text": (2, 1, 4, 8, 8),
 }
 """Requests: List, ListFolders, Get, Head and Stat.
 
 List: the newest version, before and after the regions. Of each region whose rows count: Get of the hint, HEAD of the
-manifests above and below, all once more behind the WAL, whose end is a Get. Stat: the table's manifest, the regions',
+manifests above and below, these once more behind the WAL, whose end is a Get. Stat: the table's manifest, the regions',
 and the files of the base that are used.
 """
 

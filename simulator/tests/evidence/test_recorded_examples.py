@@ -23,6 +23,7 @@ from memwal_sim.workloads import collecting, merging
 
 EXAMPLES = {example.path: example for example in texts.worked_examples()}
 SHORT = EXAMPLES["wal/buffered_write_is_lost"]
+STEPS = len(trace_of(SHORT).steps)
 
 
 def test_what_is_recorded_is_what_the_examples_give() -> None:
@@ -149,25 +150,29 @@ def expecting(after: int, state: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_a_fact_that_is_not_so_is_named_with_what_it_is(tmp_path: Path) -> None:
-    replayed = replay(stored(tmp_path, expected=expecting(45, {"merged": 0, "rows": {"k1": "v1", "k2": "v2"}})))
+    replayed = replay(stored(tmp_path, expected=expecting(STEPS, {"merged": 0, "rows": {"k1": "v1", "k2": "v2"}})))
     assert not replayed.reproduced
-    assert str(replayed.unexpected) == "after step 45, rows has to be {'k1': 'v1', 'k2': 'v2'}, and is {'k1': 'v1'}"
+    assert str(replayed.unexpected) == (
+        f"after step {STEPS}, rows has to be {{'k1': 'v1', 'k2': 'v2'}}, and is {{'k1': 'v1'}}"
+    )
 
 
 def test_of_a_fact_with_fields_some_may_be_stated(tmp_path: Path) -> None:
     assert replay(stored(tmp_path, expected=expecting(0, {"region": None}))).unexpected is None
-    assert replay(stored(tmp_path, expected=expecting(45, {"region": {"epoch": 2, "version": 3}}))).unexpected is None
-    assert replay(stored(tmp_path, expected=expecting(45, {"region": {"epoch": 3}}))).unexpected is not None
-    assert replay(stored(tmp_path, expected=expecting(45, {"region": {"no_field": 3}}))).unexpected is not None
+    assert (
+        replay(stored(tmp_path, expected=expecting(STEPS, {"region": {"epoch": 2, "version": 3}}))).unexpected is None
+    )
+    assert replay(stored(tmp_path, expected=expecting(STEPS, {"region": {"epoch": 3}}))).unexpected is not None
+    assert replay(stored(tmp_path, expected=expecting(STEPS, {"region": {"no_field": 3}}))).unexpected is not None
 
 
 @pytest.mark.parametrize("name", ["regions", "region of x", "ended of 1", ""])
 def test_a_fact_that_there_is_not_is_refused_with_its_line(tmp_path: Path, name: str) -> None:
     with pytest.raises(ArtifactError, match=r"line 1.*no fact"):
-        replay(stored(tmp_path, expected=expecting(45, {name: 1})))
+        replay(stored(tmp_path, expected=expecting(STEPS, {name: 1})))
 
 
-@pytest.mark.parametrize("afters", [[46], [9, 3], [0, 45, 44]])
+@pytest.mark.parametrize("afters", [[STEPS + 1], [9, 3], [0, STEPS, STEPS - 1]])
 def test_what_is_expected_after_no_step_or_in_no_order_is_refused(tmp_path: Path, afters: list[int]) -> None:
     expected = [each for after in afters for each in expecting(after, {})]
     with pytest.raises(ArtifactError, match=r"line 1.*in no order or not there"):
