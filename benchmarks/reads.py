@@ -127,8 +127,7 @@ def vector(scene: Scene) -> Sides:
     queries = _queries(scene)
 
     def pylance() -> int:
-        asked = {"column": "v", "k": K, "nprobes": NPROBES}
-        return sum(merged.to_table(nearest={**asked, "q": each}).num_rows for each in queries)
+        return sum(merged.to_table(nearest=_nearest(each)).num_rows for each in queries)
 
     return {
         "memwal": lambda: sum(scene.table.search(each, "v", K, index="index").num_rows for each in queries),
@@ -137,6 +136,11 @@ def vector(scene: Scene) -> Sides:
         ),
         "pylance, merged": pylance,
     }
+
+
+def _nearest(query: np.ndarray, **more: object) -> dict[str, object]:
+    """What pylance is asked for by its index: the rows next to ``query``, among as many partitions as memwal probes."""
+    return {"column": "v", "q": query, "k": K, "nprobes": NPROBES, **more}
 
 
 def _queries(scene: Scene) -> list[np.ndarray]:
@@ -156,10 +160,8 @@ def recall(scene: Scene) -> dict[str, float]:
     sides = {
         "memwal": lambda each: scene.table.search(each, "v", K, index="index"),
         "memwal, refined": lambda each: scene.table.search(each, "v", K, index="index", refine_factor=REFINE),
-        "pylance, merged": lambda each: merged.to_table(nearest={"column": "v", "q": each, "k": K}),
-        "pylance, merged, refined": lambda each: merged.to_table(
-            nearest={"column": "v", "q": each, "k": K, "refine_factor": REFINE}
-        ),
+        "pylance, merged": lambda each: merged.to_table(nearest=_nearest(each)),
+        "pylance, merged, refined": lambda each: merged.to_table(nearest=_nearest(each, refine_factor=REFINE)),
     }
     pairs = {name: zip(exact, map(side, queries), strict=True) for name, side in sides.items()}
     return {name: sum(len(true & _ids(got)) for true, got in each) / QUERIES / K for name, each in pairs.items()}
