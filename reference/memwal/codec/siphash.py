@@ -5,8 +5,6 @@ Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", with one comp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -32,15 +30,15 @@ def siphash13(rows: npt.NDArray[np.uint8]) -> Hashes:
     last = np.zeros((count, 8), np.uint8)
     last[:, :tail] = rows[:, length - tail :]
     last[:, 7] = length & 0xFF
-    state: Sequence[Hashes] = tuple(np.full(count, word, np.uint64) for word in _KEY_0)
+    v0, v1, v2, v3 = (np.full(count, word, np.uint64) for word in _KEY_0)
+    spare = np.empty(count, np.uint64)
     for word in (*words.T, last.view("<u8")[:, 0]):
-        v0, v1, v2, v3 = state
-        v0, v1, v2, v3 = _round(v0, v1, v2, v3 ^ word)
-        state = (v0 ^ word, v1, v2, v3)
-    v0, v1, v2, v3 = state
-    v2 = v2 ^ np.uint64(0xFF)
+        v3 ^= word
+        _round(v0, v1, v2, v3, spare)
+        v0 ^= word
+    v2 ^= np.uint64(0xFF)
     for _ in range(3):
-        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        _round(v0, v1, v2, v3, spare)
     return v0 ^ v1 ^ v2 ^ v3
 
 
@@ -81,19 +79,25 @@ def siphash13_values(values: pa.LargeBinaryArray) -> Hashes:
     return hashes
 
 
-def _round(v0: Hashes, v1: Hashes, v2: Hashes, v3: Hashes) -> tuple[Hashes, Hashes, Hashes, Hashes]:
-    v0 = v0 + v1
-    v1 = _rotated(v1, 13) ^ v0
-    v0 = _rotated(v0, 32)
-    v2 = v2 + v3
-    v3 = _rotated(v3, 16) ^ v2
-    v0 = v0 + v3
-    v3 = _rotated(v3, 21) ^ v0
-    v2 = v2 + v1
-    v1 = _rotated(v1, 17) ^ v2
-    v2 = _rotated(v2, 32)
-    return v0, v1, v2, v3
+def _round(v0: Hashes, v1: Hashes, v2: Hashes, v3: Hashes, spare: Hashes) -> None:
+    """In place: arrays of its results, made anew, would take as long again."""
+    v0 += v1
+    _rotate(v1, 13, spare)
+    v1 ^= v0
+    _rotate(v0, 32, spare)
+    v2 += v3
+    _rotate(v3, 16, spare)
+    v3 ^= v2
+    v0 += v3
+    _rotate(v3, 21, spare)
+    v3 ^= v0
+    v2 += v1
+    _rotate(v1, 17, spare)
+    v1 ^= v2
+    _rotate(v2, 32, spare)
 
 
-def _rotated(words: Hashes, bits: int) -> Hashes:
-    return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))
+def _rotate(words: Hashes, bits: int, spare: Hashes) -> None:
+    np.left_shift(words, np.uint64(bits), out=spare)
+    words >>= np.uint64(64 - bits)
+    words |= spare

@@ -30,8 +30,8 @@ SALTS = np.array(
 """From the Parquet format, "Bloom Filter"."""
 
 _TEXT_END = b"\xff"
-_BATCH_ROWS = 1 << 12
-"""Keys that are hashed together: so few that their arrays are not asked of the system anew each time."""
+_BATCH_ROWS = 1 << 14
+"""Keys that are hashed together: so few that their arrays stay in the processor's cache."""
 
 
 def encode(keys: pa.Table) -> bytes:
@@ -81,9 +81,11 @@ def _places(keys: pa.Table) -> tuple[npt.NDArray[np.int64], Mask]:
 def _bit_positions(hashes: Hashes) -> npt.NDArray[np.int64]:
     """Positions in the filter of the eight bits of each hash. Shape (rows, 8)."""
     block = ((hashes >> np.uint64(32)) * np.uint64(_BLOCKS)) >> np.uint64(32)
-    bit = (hashes.astype(np.uint32)[:, None] * SALTS) >> np.uint32(27)
-    first = block.astype(np.int64)[:, None] * (BLOCK_BYTES * 8)
-    return first + np.arange(8) * 32 + bit.astype(np.int64)
+    first, low = block.astype(np.int64) * (BLOCK_BYTES * 8), hashes.astype(np.uint32)
+    found = np.empty((8, len(hashes)), np.int64)
+    for word, salt in enumerate(SALTS):  # one row after another: numpy takes half as long for these as for columns
+        np.add(first + word * 32, low * salt >> np.uint32(27), out=found[word])
+    return found.T
 
 
 def _hashes(keys: pa.Table) -> tuple[Hashes, Mask]:
