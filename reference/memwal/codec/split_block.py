@@ -29,6 +29,7 @@ SALTS = np.array(
 )
 """From the Parquet format, "Bloom Filter"."""
 
+_WORDS = np.arange(8)[:, None] * 32
 _TEXT_END = b"\xff"
 _BATCH_ROWS = 1 << 14
 """Keys that are hashed together: so few that their arrays stay in the processor's cache."""
@@ -82,10 +83,8 @@ def _bit_positions(hashes: Hashes) -> npt.NDArray[np.int64]:
     """Positions in the filter of the eight bits of each hash. Shape (rows, 8)."""
     block = ((hashes >> np.uint64(32)) * np.uint64(_BLOCKS)) >> np.uint64(32)
     first, low = block.astype(np.int64) * (BLOCK_BYTES * 8), hashes.astype(np.uint32)
-    found = np.empty((8, len(hashes)), np.int64)
-    for word, salt in enumerate(SALTS):  # one row after another: numpy takes half as long for these as for columns
-        np.add(first + word * 32, low * salt >> np.uint32(27), out=found[word])
-    return found.T
+    bits = first + _WORDS + (low * SALTS[:, None] >> np.uint32(27))  # rows after one another are the faster way to add
+    return bits.T
 
 
 def _hashes(keys: pa.Table) -> tuple[Hashes, Mask]:

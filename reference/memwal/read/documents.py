@@ -187,7 +187,7 @@ class Documents:
         """Its rows that match, by the statistics of all sources; of many only the best, until `grow` is asked."""
         statistics = await within(everything, everything.statistics())
         if self.joined is not None:
-            self.is_whole, (above, place) = True, self.joined
+            above, place = self.joined
             return above.ranked(place, self.terms, statistics)
         best = [None if self.is_whole else corpus.best(self.terms, statistics) for _, corpus in self.found]
         floor = max((some[2] for some in best if some is not None), default=-np.inf)
@@ -198,10 +198,13 @@ class Documents:
             kept = scores > floor
             addresses.append(own[documents[kept]])
             values.append(scores[kept])
-        return Ranked(np.concatenate(addresses), np.concatenate(values), greatest=True)
+        rest = None if self.is_whole else floor
+        return Ranked(np.concatenate(addresses), np.concatenate(values), greatest=True, rest=rest)
 
     def grow(self) -> bool:
         """Give all rows the next time, and not only the best; False if all were given."""
+        if self.joined is not None:
+            return self.joined[0].grow()
         was_whole, self.is_whole = self.is_whole, True
         return not was_whole
 
@@ -236,15 +239,25 @@ class JoinedDocuments:
     ends: npt.NDArray[np.int64]
     """The number behind the last document of each source."""
     scored: RankedTogether | None = None
-    """Rows that match, once they are asked for."""
+    """Rows that match, once they are asked for: of many only the best, until `grow` is asked."""
+    is_whole: bool = False
 
     def ranked(self, place: int, terms: AskedTerms, statistics: CorpusStatistics) -> Ranked:
-        """The rows that match of one source."""
+        """The rows that match of one source, as `Documents.rank` gives them."""
         if self.scored is None:
-            documents, scores = self.corpus.scores(terms, statistics)
+            best = None if self.is_whole else self.corpus.best(terms, statistics)
+            documents, scores, rest = best or (*self.corpus.scores(terms, statistics), None)
+            self.is_whole = rest is None
             ends = np.searchsorted(documents, self.ends)
-            self.scored = RankedTogether.of(self.addresses[documents], scores, ends, greatest=True)
+            self.scored = RankedTogether.of(self.addresses[documents], scores, ends, greatest=True, rest=rest)
         return self.scored.at(place)
+
+    def grow(self) -> bool:
+        """Give all rows the next time; False if all were given."""
+        was_whole, self.is_whole = self.is_whole, True
+        if not was_whole:
+            self.scored = None
+        return not was_whole
 
 
 async def joined(documents: Sequence[Documents]) -> JoinedDocuments | None:

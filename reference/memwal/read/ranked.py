@@ -29,6 +29,8 @@ class Ranked:
     values: Values
     greatest: bool
     """Whether the greatest value is the best one."""
+    rest: float | None = None
+    """No row of the source that is not here is better than this; None: there are none."""
     _order: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Where the best rows are, best first."""
 
@@ -40,7 +42,13 @@ class Ranked:
         if worst is None:
             return self
         kept = self.values > worst if self.greatest else self.values < worst
-        return Ranked(self.addresses[kept], self.values[kept], self.greatest)
+        return Ranked(self.addresses[kept], self.values[kept], self.greatest, self.rest)
+
+    def leaves_out(self, worst: float | None) -> bool:
+        """Whether the source may have another row that is better than ``worst``; None: whether it may have any."""
+        if self.rest is None or worst is None:
+            return self.rest is not None
+        return self.rest > worst if self.greatest else self.rest < worst
 
     def best(self, start: int, end: int) -> tuple[Addresses, Values]:
         """The rows of these places, best first; among equal ones those written first."""
@@ -68,16 +76,27 @@ class RankedTogether:
     ends: Sequence[int]
     """Of each source the row after its last."""
     best: Sequence[float]
-    """Of each source the best value; of one without rows no value is worse."""
+    """No row of each source, here or not, is better than this; of one without rows no value is worse."""
     greatest: bool
+    rest: float | None
+    """As that of `Ranked`."""
 
     @classmethod
-    def of(cls, addresses: Addresses, values: Values, ends: npt.NDArray[np.int64], *, greatest: bool) -> RankedTogether:
+    def of(
+        cls,
+        addresses: Addresses,
+        values: Values,
+        ends: npt.NDArray[np.int64],
+        *,
+        greatest: bool,
+        rest: float | None = None,
+    ) -> RankedTogether:
         """``ends``: shape (sources,)."""
         starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-        best, some = np.full(len(ends), -np.inf if greatest else np.inf), starts < ends
+        none = -np.inf if greatest else np.inf
+        best, some = np.full(len(ends), none if rest is None else rest), starts < ends
         best[some] = (np.maximum if greatest else np.minimum).reduceat(values, starts[some]) if some.any() else 0
-        return cls(addresses, values, ends.tolist(), best.tolist(), greatest)
+        return cls(addresses, values, ends.tolist(), best.tolist(), greatest, rest)
 
     def rows(self, place: int) -> int:
         """Of the source at ``place``."""
@@ -86,4 +105,4 @@ class RankedTogether:
     def at(self, place: int) -> Ranked:
         """The rows of the source at ``place``."""
         own = slice(self.ends[place] - self.rows(place), self.ends[place])
-        return Ranked(self.addresses[own], self.values[own], self.greatest)
+        return Ranked(self.addresses[own], self.values[own], self.greatest, self.rest)

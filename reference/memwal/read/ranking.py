@@ -236,7 +236,7 @@ class FilterStale:
         """The ``k`` best rows of a source that stay, best first, with what they are ranked by in column ``value``.
 
         Fewer only if the source has no more, however far it looks, or where ``worst`` says that k others are better or
-        equal: then only those that it finds at first, and that are better.
+        equal: then only those that are better, and of vectors only what it finds at first.
         """
         while True:
             candidates = await within(source, source.rank())
@@ -244,8 +244,7 @@ class FilterStale:
             better = candidates.better(worst)
             rows, dropped = await self._staying(source, better, k, value)
             source.outcome = f"{len(candidates)} candidates, {dropped} stale{said}"
-            # Where others have k rows, those that are farther away than it looks at first are left out.
-            if rows.num_rows >= k or worst is not None or not source.grow():
+            if rows.num_rows >= k or (worst is not None and not candidates.leaves_out(worst)) or not source.grow():
                 return rows
 
     @implements("PLAN-021", "PLAN-023", "AMB-99", "AMB-107")

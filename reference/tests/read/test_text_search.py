@@ -252,3 +252,32 @@ def test_lists_in_blocks_of_either_size_give_the_scores_of_the_texts(tmp_path: P
     dataset = lance.write_dataset(rows, str(tmp_path / "t"))
     dataset.create_scalar_index("text", "INVERTED", name="i", block_size=block_size, **PLAIN)
     check(memwal.enable(str(tmp_path / "t"), revision="R"), [])
+
+
+@pytest.mark.clause("PLAN-021", "PLAN-023")
+@pytest.mark.parametrize("flushed", [False, True], ids=["memory", "generations"])
+def test_a_filter_finds_rows_of_a_source_that_has_thousands_of_better_ones(tmp_path: Path, flushed: bool) -> None:
+    """Only the best of them are scored at first: those that the filter keeps are not among these, and best of all."""
+
+    def rows(start: int, texts: list[str], kept: bool) -> pa.Table:
+        keys = pa.array(range(start, start + len(texts)))
+        return pa.table([keys, pa.array(texts), pa.array([kept] * len(texts))], schema=SCHEMA.append(kept_field))
+
+    kept_field = pa.field("kept", pa.bool_())
+    place = tmp_path / "t"
+    dataset = lance.write_dataset(rows(0, ["fox" + " ox" * 30] * 9, True), str(place))
+    dataset.create_scalar_index("text", "INVERTED", name="i", **PLAIN)
+    table = memwal.enable(place, revision="R", spec=transforms.bucket("b", "id", 1), maintained_indexes=["i"])
+    with table.writer(values={"b": 0}, background=False) as writer:
+        for start, better in ((1_000, 5_000), (10_000, 5_000), (20_000, 0)):
+            writer.put(rows(start, ["fox"] * better, False))
+            writer.put(rows(start + better, ["fox ox ox"] * 2, True))
+            if flushed:
+                writer.flush()
+        expected = [6_000, 6_001, 15_000, 15_001, 20_000, 20_001]
+        for _ in range(12):  # from some search on the generations are asked as one
+            found = table.search_text("fox", "text", 7, filter="kept", columns=["id"], writers=[writer])
+            assert sorted(found.column("id").to_pylist()[:6]) == expected
+            assert found.column("id").to_pylist()[6] in range(9)
+        best = table.search_text("fox", "text", 3, columns=["id"], writers=[writer])
+        assert all(1_000 <= key < 6_000 or 10_000 <= key < 15_000 for key in best.column("id").to_pylist())
