@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from .. import truths
 from ..keys import KeyPlaces, Mask, repeated
 from ..table.read import ROW_ADDRESS
 from ..table.reuse import Addresses
@@ -38,11 +39,19 @@ class KeysAbove:
     numbers: Mapping[Which, int]
     """Of the generations."""
 
+    def supersede(self, keys: pa.Table) -> Mask:
+        """Which of ``keys``, those of rows of the base, a generation has."""
+        found: Mask = self.keys.of(keys) >= 0
+        for column in keys.columns:
+            if column.null_count:
+                found &= truths.of_arrow(column.is_valid())
+        return found
+
     def stale(self, sources: Sourced, rows: pa.Table, keys: pa.Table) -> tuple[Mask, Mask]:
         """Which of ``rows`` are superseded, and of which that is not known; see `Freshness.stale_among`."""
-        places = self.keys.of(keys)
         if sources[0][0].region_id is None:
-            return places >= 0, np.zeros(len(places), np.bool_)
+            return self.supersede(keys), np.zeros(keys.num_rows, np.bool_)
+        places = self.keys.of(keys)
         own = [self.numbers.get((part.region_id, part.generation), -1) for part, _ in sources]
         homes = np.repeat(np.array(own, np.int32), [count for _, count in sources])
         unknown = (places < 0) | self.in_several[places] | (homes < 0)
@@ -54,16 +63,17 @@ class KeysAbove:
         return self.keys.size_bytes + self.homes.nbytes + self.addresses.nbytes + self.in_several.nbytes
 
 
-async def keys_above(parts: Parts, key: Sequence[str]) -> KeysAbove | None:
+async def keys_above(parts: Parts, key: Sequence[str], *, spared: int | None = _SPARED) -> KeysAbove | None:
     """The keys of all generations.
 
     None where nothing is kept, where a MemTable or a WAL tail has rows, where a key has NULL, and as long as all looks
-    so far have cost less than it takes to put the keys together.
+    so far have cost less than it takes to put the keys together. ``spared``: what it saves of one generation, as
+    `together` counts it.
     """
     above = await parts.above()
     if above is None or not above.generations:
         return None
-    return await together(parts, above, ("keys above", *key), lambda: _joined(above, key), _size, spared=_SPARED)
+    return await together(parts, above, ("keys above", *key), lambda: _joined(above, key), _size, spared=spared)
 
 
 async def _joined(above: Above, key: Sequence[str]) -> KeysAbove | None:

@@ -18,6 +18,7 @@ from ..clauses import implements
 from ..effects import remembered
 from ..ids import RegionId
 from ..keys import Mask
+from ..seen import Seen
 from ..table.read import ROW_ADDRESS, deleted_offsets
 from ..table.reuse import Addresses
 from .parts import Part, TablePart
@@ -41,10 +42,7 @@ class Liveness:
         live = np.ones(len(addresses), np.bool_)
         if self.fresh.approximate:
             return live
-        which = part.region_id, part.generation
-        if which not in self._dead:
-            self._dead[which] = await self._remembered(part)
-        dead = self._dead[which]
+        dead = await self.dead(part)
         if not len(dead) or not len(addresses):
             return live
         order = None if bool((addresses[1:] >= addresses[:-1]).all()) else np.argsort(addresses)
@@ -53,8 +51,12 @@ class Liveness:
         live[places[addresses[places] == dead]] = False
         return live
 
-    async def _remembered(self, part: Part) -> Addresses:
-        return await self.kept(part, ("superseded rows",), partial(self._made, part), _size)
+    async def dead(self, part: Part) -> Addresses:
+        """Addresses of the rows of a source that do not count, ascending."""
+        which = part.region_id, part.generation
+        if which not in self._dead:
+            self._dead[which] = await self.kept(part, ("superseded rows",), partial(self._made, part), _size)
+        return self._dead[which]
 
     async def kept(
         self,
@@ -92,21 +94,22 @@ class Liveness:
 
     async def _made(self, part: Part) -> Addresses:
         newer = await self._newer(part)
-        return np.unique(np.concatenate([await self._superseded(part, newer), await _deleted(part)]))
+        return np.sort(np.concatenate([await self._superseded(part, newer), await _deleted(part)]))
 
     async def _superseded(self, part: Part, newer: Sequence[Part]) -> Addresses:
         key = list(self.fresh.view.base.primary_key)
-        if part.region_id is None and not newer:
-            return np.empty(0, np.uint64)
-        rows = await part.rows(key)
-        addresses: Addresses = rows.column(ROW_ADDRESS).to_numpy()
+        found = [np.empty(0, np.uint64)]
         if part.region_id is not None:
-            return addresses[await self.fresh.stale(part, rows)]
-        # A newer row of the key supersedes one of the base whichever region it is in: that is what its merge does.
-        stale = np.zeros(rows.num_rows, np.bool_)
-        for each in newer:
-            stale |= (await self.fresh.keys(each))[0].mask(rows)
-        return addresses[stale]
+            rows = await part.rows(key)
+            found.append(rows.column(ROW_ADDRESS).to_numpy()[await self.fresh.stale(part, rows)])
+        elif newer:
+            seen = Seen()
+            for each in newer:
+                seen.add((await each.rows(key)).select(key))
+            for fragment in await part.fragments(NOTHING):  # one after another: the keys of all are many
+                rows = await part.rows(key, [fragment])
+                found.append(rows.column(ROW_ADDRESS).to_numpy()[seen.mask(rows.select(key))])
+        return np.concatenate(found)
 
 
 def _size(addresses: Addresses) -> int:

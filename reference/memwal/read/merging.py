@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,9 @@ from ..seen import Seen
 from ..table.late import Judge, RowChoice, Stage, agreed
 from ..table.state import TableState
 from .filters import RowFilter
+from .keys_above import KeysAbove, keys_above
 from .likely import likely
+from .liveness import Liveness
 from .nodes import PlanNode, live, stays
 from .parts import Part
 from .query import Query
@@ -160,6 +163,8 @@ class Deduplicate:
     """Whether the base is relied on to have each key once (AMB-105), so that its keys are not kept in memory."""
     hiding: Hiding | None = None
     """Keeps the keys above the base for the next split, or has them from the one before: then nothing masks here."""
+    live: Liveness | None = None
+    """What is kept of which rows are superseded, for a filter that spares the look at most rows; None: nothing is."""
     outcome: str = ""
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -175,7 +180,24 @@ class Deduplicate:
     @metered_stream
     @implements("PLAN-012", "PLAN-013", "PLAN-014", "PLAN-026")
     async def stream(self) -> AsyncIterator[pa.Table]:
-        above, rows = Seen(), 0
+        rows = 0
+        known = await self._known()
+        async for scan, choice in self._by_keys() if known is None else self._by_known(known):
+            async for batch in scan.stream(choice):
+                found = batch.select(list(self.columns)) if self.deletes else live(batch, self.base, self.columns)
+                rows += found.num_rows
+                self.outcome = words.counted(rows, "row")
+                yield found
+
+    async def _known(self) -> KeysAbove | None:
+        """The keys of all generations, if they are kept: a scan that has to read and compare them takes longer."""
+        if self.live is None:
+            return None
+        return await keys_above(self.live.fresh.parts, self.base.primary_key, spared=None)
+
+    async def _by_keys(self) -> AsyncIterator[tuple[Scan, RowChoice]]:
+        """The sources in order, and which of their rows are wanted, by the keys that have come by then."""
+        above = Seen()
         # PLAN-014, the order: newest source first, so that the first row of a key that comes is its newest.
         for scans in (*self.union.regions, (self.union.base,)):
             # READ-014, regions are apart: each forgets its keys to the next one; the base is below all of them.
@@ -185,13 +207,29 @@ class Deduplicate:
                 if self.hiding is not None:
                     above = seen = self.hiding.keys = self.hiding.keys or above
             for scan in scans:
-                async for batch in scan.stream(self._choice(seen, of_base=scan is self.union.base)):
-                    found = batch.select(list(self.columns)) if self.deletes else live(batch, self.base, self.columns)
-                    rows += found.num_rows
-                    self.outcome = words.counted(rows, "row")
-                    yield found
+                yield scan, self._choice(seen, of_base=scan is self.union.base)
             if seen is not above:
                 above.join(seen)
+
+    async def _by_known(self, known: KeysAbove) -> AsyncIterator[tuple[Scan, RowChoice]]:
+        """The same, by what is kept of which rows are superseded: no keys are read of a generation."""
+        assert self.live is not None
+        assert self.filtering.condition is not None
+        key, condition, likely = list(self.base.primary_key), self.filtering.condition, self.filtering.likely
+        # What few rows are looked at for is read of them together with the rest.
+        more = self.columns if likely is not None else ()
+        first = [] if likely is None else [likely]
+        of_generation = [] if self.deletes else [stays]
+        stage = Stage(
+            _columns(self.base, condition.columns, more), partial(agreed, judges=[*of_generation, condition.mask])
+        )
+        for scan in (scan for scans in self.union.regions for scan in scans):
+            yield scan, RowChoice(stages=(*first, stage), few=True, gone=await self.live.dead(scan.part))
+        # AMB-105, duplicate keys inside the base: of a key's rows there that match, the last one counts.
+        last = partial(_newest, key=key, seen=Seen())
+        judges: list[Judge] = [lambda rows: ~known.supersede(rows.select(key)), condition.mask, last]
+        stage = Stage(_columns(self.base, key, condition.columns, more), partial(agreed, judges=judges))
+        yield self.union.base, RowChoice(stages=(*first, stage), few=True)
 
     async def _hidden(self, above: Seen) -> None:
         """Let the keys that other splits have hide rows of the base."""
@@ -209,8 +247,7 @@ class Deduplicate:
     def _looked_at(self) -> tuple[str, ...]:
         """The columns by which rows are chosen."""
         condition = self.filtering.condition
-        named = dict.fromkeys([*self.base.primary_key, *(condition.columns if condition is not None else ())])
-        return tuple(named) or tuple(self.base.schema.names[:1])
+        return _columns(self.base, self.base.primary_key, condition.columns if condition is not None else ())
 
     @implements("PLAN-015", "PLAN-025", "AMB-99", "AMB-112")
     def _choice(self, seen: Seen, *, of_base: bool) -> RowChoice:
@@ -234,6 +271,11 @@ class Deduplicate:
         if filtering.likely is not None and (of_base or filtering.first):
             stages.insert(0, filtering.likely)
         return RowChoice(stages=tuple(stages), few=bool(matching))
+
+
+def _columns(base: TableState, *names: Sequence[str]) -> tuple[str, ...]:
+    """All of ``names`` once; a stage has at least one."""
+    return tuple(dict.fromkeys(chain.from_iterable(names))) or tuple(base.schema.names[:1])
 
 
 def _newest(rows: pa.Table, key: list[str], seen: Seen, likely: Stage | None = None) -> Mask:

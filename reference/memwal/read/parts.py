@@ -249,6 +249,9 @@ class TablePart:
         if await self._is_kept(fragment):
             looked_at = chain.from_iterable(stage.columns for stage in choice.stages)
             kept = await self._kept_rows(state, chosen, (*names, *looked_at))
+            if choice.gone is not None:
+                live = await choice.live(self.io, state, chosen)
+                kept = cellwise.where(kept, live[kept.column(ROW_ADDRESS).to_numpy() & np.uint64(0xFFFFFFFF)])
             rows = late.among(in_write_order(kept, state), choice, self._schema(state, (), addressed=False).names)
             if rows.num_rows:
                 yield rows.select(self._schema(state, names, addressed=False).names)

@@ -19,10 +19,12 @@ from . import extent, indexed_scan, origin
 from .collection import collect
 from .filters import RowFilter
 from .indexed_scan import FreshRows
+from .liveness import Liveness
 from .merging import Deduplicate, Filtering, Hiding, Scan, Union
 from .nodes import watched
 from .pruning import left_out, narrowed, that_may_match
 from .query import Query
+from .ranking import Freshness
 from .sources import MemoryView
 from .view import Raced, ReadRaced, View, eventual_view, over, strong_view, too_late
 
@@ -72,7 +74,11 @@ async def arranged(
     masks = [Scan(part, (), filtering) for region in others for part in parts.regions[region]]
     union = Union(Scan(parts.base, tuple(names), filtering, more), list(scans.values()), masks)
     alone = answered is not None
-    return Deduplicate(view.base, tuple(names), union, filtering, asked.deletes, unique_base=alone, hiding=kept)
+    spares = key and not alone and filtering.condition is not None and not filtering.first
+    live = Liveness(Freshness(io, view, parts)) if spares else None
+    return Deduplicate(
+        view.base, tuple(names), union, filtering, asked.deletes, unique_base=alone, hiding=kept, live=live
+    )
 
 
 @implements("READ-001", "READ-002", "READ-003", "READ-004", "READ-006", "READ-007", "READ-014", "READ-015", "READ-016")

@@ -36,11 +36,11 @@ async def together(
     make: Callable[[], Awaitable[T]],
     size_bytes: Callable[[T], int],
     *,
-    spared: int,
+    spared: int | None,
 ) -> T | None:
     """What ``make`` works out of all generations; None as long as asking each of them has cost less than that.
 
-    ``spared``: asking one of them takes as long as putting so many rows together.
+    ``spared``: asking one of them takes as long as putting so many rows together; None: as putting all of its rows.
     """
 
     async def begun() -> _Asked[T]:
@@ -50,7 +50,8 @@ async def together(
     found = await parts.once(above, what, begun, lambda _: 0)
     found.times += 1
     count = len(above.generations)
-    if not found.is_made and found.times * spared * count >= found.rows + _FOR_A_GENERATION * count:
+    cost = found.rows + _FOR_A_GENERATION * count
+    if not found.is_made and (found.times > 1 if spared is None else found.times * spared * count >= cost):
         found.made = await make()
         found.is_made = True
         await Grew((what, above.names), size_bytes(found.made))

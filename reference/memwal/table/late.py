@@ -20,6 +20,7 @@ from ..effects import Io
 from ..keys import Mask
 from . import read
 from .held_pages import Held, parts_at, parts_of
+from .reuse import Addresses
 from .state import TableState
 from .stored_file import Rows, StoredFile, at_hand, decoder, narrowed
 
@@ -75,6 +76,17 @@ class RowChoice:
     """At least one. Each may have columns of those before it."""
     few: bool = False
     """Whether few rows are expected to be wanted, so that the columns of later stages are worth reading apart."""
+    gone: Addresses | None = None
+    """Addresses of rows of which no stage is asked: all that are deleted, and others. Ascending; None: the deleted."""
+
+    async def live(self, io: Io, state: TableState, fragment: table_pb2.DataFragment) -> Mask:
+        """Of which rows of the fragment stages are asked. Shape (rows,)."""
+        if self.gone is None:
+            return await read.live_rows(io, state, fragment)
+        found = np.ones(fragment.physical_rows, np.bool_)
+        first, end = np.searchsorted(self.gone, np.array([fragment.id, fragment.id + 1], np.uint64) << np.uint64(32))
+        found[self.gone[first:end] & np.uint64(0xFFFFFFFF)] = False
+        return found
 
 
 async def chosen_batches(
@@ -108,7 +120,7 @@ async def chosen_batches(
         looked_at = narrowed_to(io, state, fragment, files, first.more) if apart else files
         async for start, batch in read.placed_batches(io, state, fragment, first.more, looked_at, backwards=backwards):
             if live is None:
-                live = await read.live_rows(io, state, fragment)
+                live = await choice.live(io, state, fragment)
             stays = _staying(batch, live[start : start + batch.num_rows], first)
             if stays.any():
                 offsets = start + np.flatnonzero(stays) if located else None

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from memwal.read.indexes_above import OfGenerations
+from memwal.read.keys_above import KeysAbove
+from memwal.read.merging import Deduplicate
 from memwal.read.neighbours import Neighbours
 from memwal.table import read
 from memwal.table.late import APART_ROWS
@@ -164,3 +166,56 @@ def test_rows_that_are_taken_often_of_a_larger_generation_stay_the_same(
         assert told == in_order(forgetful.scan(filter=f"n = {number}"))
         assert len(told) >= 3
     assert last == 0, "its rows are decoded by now"
+
+
+UNINDEXED = (
+    "n = 7",
+    "n = 7 OR f > 3.0",
+    "n IS NULL",
+    "n + 1 = 8",
+    "s LIKE 's3%' AND n < 4",
+    "id = 5",
+    "id > 9000 AND n = 7",
+)
+
+
+@pytest.mark.clause("PLAN-012", "PLAN-014", "PLAN-015", "AMB-99", "AMB-105")
+@pytest.mark.parametrize("revision", ["A", "R"])
+@pytest.mark.parametrize("generation_rows", [40, APART_ROWS + 500], ids=["small", "large"])
+def test_a_filter_without_an_index_finds_what_comparing_all_keys_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generation_rows: int, revision: str
+) -> None:
+    """Also of keys that the base has twice, and of keys that two regions have."""
+    draw, place, count = np.random.default_rng(8), str(tmp_path / "t"), 2 * APART_ROWS
+    lance.write_dataset(rows(np.arange(count), draw), place, data_storage_version="2.1")
+    table = memwal.enable(place, revision=revision)
+    lance.write_dataset(rows(np.arange(0, count, 50), draw), place, mode="append")
+    known, by_known = list[bool](), Deduplicate._by_known
+
+    def noting(plan: Deduplicate, keys: KeysAbove) -> Any:
+        known.append(True)
+        return by_known(plan, keys)
+
+    monkeypatch.setattr(Deduplicate, "_by_known", noting)
+    for turn in range(2):
+        for region in (REGION, "f7b1a6de-3a52-4d0e-9d0b-6b7f5d8a0002"):
+            with table.writer(region, background=False) as writer:
+                writer.put(rows(draw.choice(count + 900, generation_rows), draw))
+                if revision == "R":
+                    writer.delete(pa.table({"id": draw.choice(count, 9)}, schema=pa.schema([table.schema.field("id")])))
+                writer.put(rows(draw.choice(count + 900, 30), draw))
+                writer.flush()
+        kept, forgetful = memwal.open(place), memwal.open(place, remember_bytes=0)
+        known.clear()
+        for each in UNINDEXED * 2:
+            for columns in (["id", "n", "s"], ["s"]):
+                told = [one.scan(columns=columns, filter=each) for one in (kept, forgetful)]
+                assert told[0].num_rows or each != "n = 7"
+                by = [(name, "ascending") for name in columns]
+                assert told[0].sort_by(by).equals(told[1].sort_by(by)), (each, turn, columns)
+        assert len(known) >= 2 * len(UNINDEXED), "most reads know which rows are superseded"
+        with kept.writer(REGION, background=False) as writer:  # what is in memory is compared by its keys
+            writer.put(rows(draw.choice(count, 40), draw))
+            told = [in_order(each.scan(filter="n = 7", writers=[writer])) for each in (kept, forgetful)]
+            assert told[0] == told[1]
+            writer.flush()
