@@ -101,12 +101,18 @@ def joined(wanted: Iterable[Range], gap: int | None = None) -> tuple[Range, ...]
     """``wanted`` in order, with those that lie at most ``gap`` bytes (`GAP_BYTES`) apart in one; none is empty."""
     found: list[Range] = []
     most = GAP_BYTES if gap is None else gap
-    for position, size in sorted(part for part in wanted if part[1]):
-        if found and position - sum(found[-1]) <= most:
-            first, before = found[-1]
-            found[-1] = first, max(before, position + size - first)
-        else:
-            found.append((position, size))
+    first = end = -1
+    for position, size in sorted(wanted):
+        if not size:
+            continue  # nothing is read for it
+        if first >= 0 and position - end <= most:
+            end = max(end, position + size)
+            continue  # it is read with those before it
+        if first >= 0:
+            found.append((first, end - first))
+        first, end = position, position + size
+    if first >= 0:
+        found.append((first, end - first))
     return tuple(found)
 
 

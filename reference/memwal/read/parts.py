@@ -246,7 +246,7 @@ class TablePart:
     async def stream(self, names: Sequence[str], fragment: FragmentId, choice: RowChoice) -> AsyncIterator[pa.Table]:
         state = await self.opened()
         (chosen,) = (each for each in state.fragments if each.id == fragment)
-        if await self._is_kept(fragment):
+        if await self._is_kept(fragment) or (choice.few and self._is_taken_often(chosen, names)):
             looked_at = chain.from_iterable(stage.columns for stage in choice.stages)
             kept = await self._kept_rows(state, chosen, (*names, *looked_at))
             if choice.gone is not None:
