@@ -17,6 +17,9 @@ T = TypeVar("T")
 _FOR_A_GENERATION = 2_000
 """Reading what is wanted of a generation takes about as long as putting so many rows together."""
 
+_ROWS_MOST = 1 << 22
+"""The keys of more rows would take up most of what is kept, where a scan needs a few bytes for each."""
+
 
 @dataclass(slots=True)
 class _Asked(Generic[T]):
@@ -40,7 +43,8 @@ async def together(
 ) -> T | None:
     """What ``make`` works out of all generations; None as long as asking each of them has cost less than that.
 
-    ``spared``: asking one of them takes as long as putting so many rows together; None: as putting all of its rows.
+    ``spared``: asking one of them takes as long as putting so many rows together; None: as putting all of its rows,
+    which are not too many to keep.
     """
 
     async def begun() -> _Asked[T]:
@@ -51,8 +55,12 @@ async def together(
     found.times += 1
     count = len(above.generations)
     cost = found.rows + _FOR_A_GENERATION * count
-    if not found.is_made and (found.times > 1 if spared is None else found.times * spared * count >= cost):
+    if not found.is_made and (_often(found) if spared is None else found.times * spared * count >= cost):
         found.made = await make()
         found.is_made = True
         await Grew((what, above.names), size_bytes(found.made))
     return found.made
+
+
+def _often(asked: _Asked[T]) -> bool:
+    return asked.times > 1 and asked.rows <= _ROWS_MOST

@@ -10,6 +10,7 @@ import memwal
 import numpy as np
 import pyarrow as pa
 import pytest
+from memwal.read import together
 from memwal.read.indexes_above import OfGenerations
 from memwal.read.keys_above import KeysAbove
 from memwal.read.merging import Deduplicate
@@ -219,3 +220,29 @@ def test_a_filter_without_an_index_finds_what_comparing_all_keys_finds(
             told = [in_order(each.scan(filter="n = 7", writers=[writer])) for each in (kept, forgetful)]
             assert told[0] == told[1]
             writer.flush()
+
+
+@pytest.mark.clause("PLAN-026")
+def test_keys_that_are_too_many_to_keep_are_compared_anew_by_each_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, place = np.random.default_rng(9), str(tmp_path / "t")
+    lance.write_dataset(rows(np.arange(ROWS), draw), place, data_storage_version="2.1")
+    table = memwal.enable(place, revision="R")
+    with table.writer(REGION, background=False) as writer:
+        writer.put(rows(np.arange(50), draw))
+        writer.flush()
+    made, keys_of = list[int](), KeysAbove.__init__
+
+    def making(made_of: KeysAbove, **parts: Any) -> None:
+        made.append(1)
+        keys_of(made_of, **parts)
+
+    monkeypatch.setattr(KeysAbove, "__init__", making)
+    found = list[list[str]]()
+    for most in (49, 50):
+        monkeypatch.setattr(together, "_ROWS_MOST", most)
+        kept = memwal.open(place)
+        found += [in_order(kept.scan(filter="n = 7")) for _ in range(4)]
+        assert len(made) == (most == 50)
+    assert found == found[:1] * 8
