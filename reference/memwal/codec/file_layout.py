@@ -99,21 +99,15 @@ class Layout:
 
 def joined(wanted: Iterable[Range], gap: int | None = None) -> tuple[Range, ...]:
     """``wanted`` in order, with those that lie at most ``gap`` bytes (`GAP_BYTES`) apart in one; none is empty."""
-    found: list[Range] = []
+    starts, ends = list[int](), list[int]()
     most = GAP_BYTES if gap is None else gap
-    first = end = -1
-    for position, size in sorted(wanted):
-        if not size:
-            continue  # nothing is read for it
-        if first >= 0 and position - end <= most:
-            end = max(end, position + size)
-            continue  # it is read with those before it
-        if first >= 0:
-            found.append((first, end - first))
-        first, end = position, position + size
-    if first >= 0:
-        found.append((first, end - first))
-    return tuple(found)
+    for position, size in sorted(part for part in wanted if part[1]):
+        if ends and position - ends[-1] <= most:
+            ends[-1] = max(ends[-1], position + size)
+        else:
+            starts.append(position)
+            ends.append(position + size)
+    return tuple((start, end - start) for start, end in zip(starts, ends, strict=True))
 
 
 def check_whole(data: bytes, path: str, *, clause: str) -> None:

@@ -30,6 +30,7 @@ SALTS = np.array(
 """From the Parquet format, "Bloom Filter"."""
 
 _WORDS = np.arange(8)[:, None] * 32
+"""Where each word of a block begins, in bits."""
 _TEXT_END = b"\xff"
 _BATCH_ROWS = 1 << 14
 """Keys that are hashed together: so few that their arrays stay in the processor's cache."""
@@ -83,7 +84,8 @@ def _bit_positions(hashes: Hashes) -> npt.NDArray[np.int64]:
     """Positions in the filter of the eight bits of each hash. Shape (rows, 8)."""
     block = ((hashes >> np.uint64(32)) * np.uint64(_BLOCKS)) >> np.uint64(32)
     first, low = block.astype(np.int64) * (BLOCK_BYTES * 8), hashes.astype(np.uint32)
-    bits = first + _WORDS + (low * SALTS[:, None] >> np.uint32(27))  # rows after one another are the faster way to add
+    # Shape (8, rows): numpy adds a few long rows faster than many short ones.
+    bits = first + _WORDS + (low * SALTS[:, None] >> np.uint32(27))
     return bits.T
 
 

@@ -254,10 +254,10 @@ class JoinedDocuments:
 
     def grow(self) -> bool:
         """Give all rows the next time; False if all were given."""
-        was_whole, self.is_whole = self.is_whole, True
-        if not was_whole:
-            self.scored = None
-        return not was_whole
+        if self.is_whole:
+            return False
+        self.is_whole, self.scored = True, None
+        return True
 
 
 async def joined(documents: Sequence[Documents]) -> JoinedDocuments | None:

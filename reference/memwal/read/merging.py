@@ -211,6 +211,7 @@ class Deduplicate:
             if seen is not above:
                 above.join(seen)
 
+    @implements("PLAN-015", "AMB-99", "AMB-105")
     async def _by_known(self, known: KeysAbove) -> AsyncIterator[tuple[Scan, RowChoice]]:
         """The same, by what is kept of which rows are superseded: no keys are read of a generation."""
         assert self.live is not None

@@ -44,11 +44,9 @@ class Ranked:
         kept = self.values > worst if self.greatest else self.values < worst
         return Ranked(self.addresses[kept], self.values[kept], self.greatest, self.rest)
 
-    def leaves_out(self, worst: float | None) -> bool:
-        """Whether the source may have another row that is better than ``worst``; None: whether it may have any."""
-        if self.rest is None or worst is None:
-            return self.rest is not None
-        return self.rest > worst if self.greatest else self.rest < worst
+    def leaves_out(self, worst: float) -> bool:
+        """Whether the source may have another row that is better than ``worst``."""
+        return self.rest is not None and (self.rest > worst if self.greatest else self.rest < worst)
 
     def best(self, start: int, end: int) -> tuple[Addresses, Values]:
         """The rows of these places, best first; among equal ones those written first."""

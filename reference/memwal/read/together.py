@@ -54,13 +54,12 @@ async def together(
     found = await parts.once(above, what, begun, lambda _: 0)
     found.times += 1
     count = len(above.generations)
-    cost = found.rows + _FOR_A_GENERATION * count
-    if not found.is_made and (_often(found) if spared is None else found.times * spared * count >= cost):
+    if spared is None:
+        is_due = found.times > 1 and found.rows <= _ROWS_MOST
+    else:
+        is_due = found.times * spared * count >= found.rows + _FOR_A_GENERATION * count
+    if is_due and not found.is_made:
         found.made = await make()
         found.is_made = True
         await Grew((what, above.names), size_bytes(found.made))
     return found.made
-
-
-def _often(asked: _Asked[T]) -> bool:
-    return asked.times > 1 and asked.rows <= _ROWS_MOST

@@ -81,12 +81,14 @@ class RowChoice:
 
     async def live(self, io: Io, state: TableState, fragment: table_pb2.DataFragment) -> Mask:
         """Of which rows of the fragment stages are asked. Shape (rows,)."""
+        live = np.ones(fragment.physical_rows, np.bool_)
         if self.gone is None:
-            return await read.live_rows(io, state, fragment)
-        found = np.ones(fragment.physical_rows, np.bool_)
-        first, end = np.searchsorted(self.gone, np.array([fragment.id, fragment.id + 1], np.uint64) << np.uint64(32))
-        found[self.gone[first:end] & np.uint64(0xFFFFFFFF)] = False
-        return found
+            live[await read.deleted_offsets(io, fragment, state)] = False
+        else:
+            ends = np.array([fragment.id, fragment.id + 1], np.uint64) << np.uint64(32)
+            first, end = np.searchsorted(self.gone, ends)
+            live[self.gone[first:end] & np.uint64(0xFFFFFFFF)] = False
+        return live
 
 
 async def chosen_batches(

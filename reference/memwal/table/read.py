@@ -195,13 +195,6 @@ def _starts(total: int, step: int, backwards: bool) -> range | Iterator[int]:
     return reversed(starts) if backwards else starts
 
 
-async def live_rows(io: Io, state: TableState, fragment: table_pb2.DataFragment) -> npt.NDArray[np.bool_]:
-    """Of each physical row of the fragment whether it is not deleted. Shape (rows,)."""
-    live = np.ones(fragment.physical_rows, dtype=np.bool_)
-    live[await deleted_offsets(io, fragment, state)] = False
-    return live
-
-
 def _closing(stack: ExitStack, rows: Rows) -> Rows:
     stack.callback(rows.close)
     return rows
