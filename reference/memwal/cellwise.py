@@ -26,6 +26,8 @@ def at(rows: pa.Table, positions: npt.NDArray[np.integer[Any]]) -> pa.Table:
 
 def where(rows: pa.Table, mask: npt.NDArray[np.bool_] | pa.Array | pa.ChunkedArray) -> pa.Table:
     """The rows for which ``mask`` is true, in their order; NULL counts as false."""
+    if isinstance(mask, np.ndarray) and mask.all():
+        return rows
     return _sound(rows).filter(truths.to_arrow(mask) if isinstance(mask, np.ndarray) else mask)
 
 

@@ -47,7 +47,8 @@ def newest(rows: pa.Table, key: Sequence[str]) -> Codes:
 @implements("AMB-46", "AMB-109")
 def last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """The last row of each key, of rows in write order."""
-    return cellwise.at(rows, newest(rows, key))
+    kept = newest(rows, key)
+    return rows if len(kept) == rows.num_rows else cellwise.at(rows, kept)
 
 
 def _distinct(codes: Codes) -> Codes:

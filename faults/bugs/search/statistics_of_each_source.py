@@ -8,11 +8,13 @@ from memwal_sim.bugs import Bug
 _rank = Documents.rank
 
 
-async def _alone(documents: Documents, everything: GlobalBM25) -> Ranked:
+async def _alone(documents: Documents) -> Ranked:
     """In place of ranking by the statistics of all sources together."""
+    everything = documents.everything
     await everything.statistics()
     own = sum((corpus.statistics() for _, corpus in documents.found), CorpusStatistics())
-    return await _rank(documents, GlobalBM25(everything.child, everything.documents, found=own))
+    documents.everything = GlobalBM25(everything.child, everything.documents, found=own)
+    return await _rank(documents)
 
 
 BUG = Bug(

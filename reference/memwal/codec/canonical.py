@@ -39,6 +39,8 @@ def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def valid(array: pa.Array) -> Mask:
     """Shape (rows,): False where ``array`` is NULL."""
+    if not array.null_count:
+        return np.ones(len(array), np.bool_)
     found: Mask = array.is_valid().to_numpy(zero_copy_only=False)
     return found
 

@@ -76,7 +76,7 @@ class Chunks:
         """Those that hold the rows ``wanted`` of the page, which ascend."""
         numbers = self.ends.searchsorted(wanted.astype(np.int64), "right")
         if len(numbers) > 1:
-            numbers = np.unique(numbers)
+            numbers = numbers[np.append(True, numbers[1:] != numbers[:-1])]
         return list(zip(self.starts[numbers].tolist(), self.sizes[numbers].tolist(), strict=True))
 
 

@@ -127,7 +127,10 @@ def _tagged_numbers(array: pa.Array) -> npt.NDArray[np.uint8]:
 
 def _tagged(matrix: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """Each row of ``matrix`` behind the byte that says "not null"."""
-    return np.hstack([np.zeros((len(matrix), 1), np.uint8), matrix])
+    rows, width = matrix.shape
+    found = np.zeros((rows, 1 + width), np.uint8)
+    found[:, 1:] = matrix
+    return found
 
 
 def _joined(*parts: pa.LargeBinaryArray | bytes) -> pa.LargeBinaryArray:

@@ -86,7 +86,8 @@ def bucket(hashes: pa.Int32Array, buckets: int, profile: Profile = "textbook") -
     if not 1 <= buckets <= BUCKETS_MAX[profile]:
         reason = f"the number of buckets is 1 to {BUCKETS_MAX[profile]}, not {buckets}"
         raise InvalidArgument(reason, clause="AMB-61")
-    wide = hashes.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    known = hashes.fill_null(0) if hashes.null_count else hashes
+    wide = known.to_numpy(zero_copy_only=False).astype(np.int64)
     positive = np.abs(wide) if profile == "textbook" else wide & _SIGN_BIT_OFF
     found = (positive % buckets).astype(np.int32)
     # NULL stands as hash 0 here, and the bucket of that is 0.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..clauses import implements
-from ..codec.canonical import flat, one_zero, stored_numbers
+from ..codec.canonical import flat, one_zero, stored_numbers, valid
 from ..errors import InvalidArgument
 
 Offsets = npt.NDArray[np.int64]
@@ -142,6 +143,7 @@ class RowSets:
         return [offset for rows in inside for offset in rows]
 
 
+@lru_cache
 def has_order(kind: pa.DataType) -> bool:
     """Whether values of a type can be compared."""
     try:
@@ -162,7 +164,7 @@ def comparable(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     if isinstance(found, pa.Array):
         values: list[Any] = found.to_pylist()
         return values
-    present = array.is_valid().to_numpy(zero_copy_only=False).tolist()
+    present = valid(array).tolist()
     return [value if there else None for value, there in zip(found.tolist(), present, strict=True)]
 
 

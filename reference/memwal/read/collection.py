@@ -106,7 +106,7 @@ async def collect(io: Io, view: View, memory: Sequence[MemoryView]) -> Parts:
     """The sources of ``view`` and of the ``memory`` of open writers. Raises `Fenced` for memory of an older epoch."""
     base = TablePart(io=io, generation=BASE_GENERATION, region_id=None, base=view.base, state=view.base)
     held = {each.region_id: each for each in memory}
-    shape = Rows.of(view.base)
+    shape = await _shape(io, view)
     found, listed_by = dict[RegionId, tuple[Part, ...]](), dict[RegionId, str]()
     for region in sorted({*view.manifests, *held}):
         manifest = view.manifests.get(region)
@@ -117,6 +117,16 @@ async def collect(io: Io, view: View, memory: Sequence[MemoryView]) -> Parts:
             if manifest is not None and view.live:
                 listed_by[region] = _path(io, region, manifest)
     return Parts(io, base, found, listed_by)
+
+
+async def _shape(io: Io, view: View) -> Rows:
+    """How rows are stored above the base, worked out once for a version of the table."""
+
+    async def made() -> Rows:
+        return Rows.of(view.base)
+
+    path = view.base.path
+    return await remembered(io, ("rows of regions", path), made, lambda _: _PART_BYTES, by=lambda _: (path,))
 
 
 async def _generations(io: Io, view: View, region: RegionId, manifest: RegionManifest) -> tuple[TablePart, ...]:

@@ -33,9 +33,9 @@ from .indexed import Answered, Coverage, in_base, inside
 from .liveness import Liveness
 from .memtable_part import MemTablePart
 from .nodes import PlanNode
-from .parts import Part, TablePart
+from .parts import TablePart
 from .ranked import Ranked, RankedTogether
-from .ranking import Pool
+from .ranking import Candidates, Pool
 from .values import NOTHING
 
 T = TypeVar("T")
@@ -56,17 +56,18 @@ class Matching:
     """Rows need all terms of the query, as far from each other as they are there."""
 
 
-@dataclass(slots=True)
-class Documents:
+@dataclass(slots=True, kw_only=True)
+class Documents(Candidates):
     """The rows of one source that may match, and what is known of them."""
 
-    part: Part
     coverage: Coverage
     index: MaintainedIndex
     asked: Matching
     terms: AskedTerms
     parts: Parts
     live: Liveness
+    everything: GlobalBM25
+    """The statistics by which they are scored."""
     found: Sequence[tuple[Addresses, Corpus]] = ()
     """Rows by the number of their document in a corpus; and the corpus."""
     joined: tuple[JoinedDocuments, int] | None = None
@@ -94,8 +95,8 @@ class Documents:
             found += await self._ask(answered, terms)
         return found
 
+    @property
     def text(self) -> str:
-        """Its node in one line."""
         via = "memory index" if self.held is not None else self.coverage.text
         return f"FTSExec: {self.part.name}, query={self.asked.query!r}, via={via}"
 
@@ -178,14 +179,13 @@ class Documents:
         return await self.part.once(what, make, size_bytes) if isinstance(self.part, TablePart) else await make()
 
     def glance(self) -> tuple[int, float] | None:
-        """How many rows match and the best score, where that is known without asking."""
         if self.joined is None or (scored := self.joined[0].scored) is None:
             return None
         return scored.rows(self.joined[1]), scored.best[self.joined[1]]
 
-    async def rank(self, everything: GlobalBM25) -> Ranked:
+    async def rank(self) -> Ranked:
         """Its rows that match, by the statistics of all sources; of many only the best, until `grow` is asked."""
-        statistics = await within(everything, everything.statistics())
+        statistics = await within(self.everything, self.everything.statistics())
         if self.joined is not None:
             above, place = self.joined
             return above.ranked(place, self.terms, statistics)
@@ -303,8 +303,8 @@ class GlobalBM25:
     """GlobalBM25Exec: the statistics of all sources together, which each of them scores its rows by."""
 
     child: Pool
-    documents: Sequence[Documents]
-    """Of each candidate of the pool, in its order."""
+    documents: Sequence[Documents] = ()
+    """The candidates of the pool."""
     found: CorpusStatistics | None = None
     text: str = "GlobalBM25Exec"
     outcome: str = ""
@@ -323,10 +323,9 @@ class GlobalBM25:
                 total = above.corpus.statistics()
                 for place, source in enumerate(above.sources):
                     source.joined = above, place
-            for candidates, source in zip(self.child.inputs, self.documents, strict=True):
-                if source.joined is not None:
-                    continue  # it is among those
-                total += await within(candidates, source.gather())
+            for source in self.documents:
+                if source.joined is None:  # else it is among those
+                    total += await within(source, source.gather())
             self.found = total
             self.outcome = f"{total.documents} documents"
         return self.found

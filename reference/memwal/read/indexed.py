@@ -91,9 +91,9 @@ async def of_part(part: Part, index: MaintainedIndex | None) -> Coverage:
     """How a source above the base is searched: by its own index where that fits the base's, else row by row."""
     if index is None or not isinstance(part, TablePart):
         return Coverage((), None)
-    state = await part.opened()
 
     async def made() -> Coverage:
+        state = await part.opened()
         if not matches(index, state) or uncovered(state, index.name):
             return Coverage((), None)
         return Coverage((Answered(part.io, state, segments(state, index.name), fragment_ids(state)),), ())

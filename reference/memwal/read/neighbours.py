@@ -118,10 +118,9 @@ def _size(above: VectorsAbove | None) -> int:
 
 
 @dataclass(slots=True, kw_only=True)
-class Neighbours:
+class Neighbours(Candidates):
     """The rows of one source with a usable vector: of those that an index answers for, the ones in near partitions."""
 
-    part: Part
     parts: Parts
     coverage: Coverage
     code: VectorCode
@@ -144,12 +143,8 @@ class Neighbours:
     is_begun: bool = False
     """Whether it looks itself."""
 
-    def candidates(self) -> Candidates:
-        """The node of the plan."""
-        return Candidates(self.part, self.text, self.rank, grow=self.grow, probed=self.partitions, glance=self.glance)
-
+    @property
     def text(self) -> str:
-        """That node in one line."""
         in_memory = isinstance(self.part, MemTablePart) and _held(self.part, self.index, self.code) is not None
         via = "memory index" if in_memory else self.coverage.text
         return f"KNNExec: {self.part.name}, k={self.asked.k}, via={via}"
@@ -181,7 +176,7 @@ class Neighbours:
         return found
 
     def glance(self) -> tuple[int, float] | None:
-        """What is known of the rows that it finds at first."""
+        """As that of `Candidates`, of what it finds at first."""
         known = self.at_once.glance(self) if self.at_once is not None and not self.is_begun else None
         if known is not None:
             self.probed = self._first
@@ -202,7 +197,6 @@ class Neighbours:
         return True
 
     def partitions(self) -> tuple[int, int] | None:
-        """How many partitions were looked at, of how many; None where no index answers."""
         return (self.probed, len(self.code.centroids)) if self.coverage.answered else None
 
     @implements("PLAN-021")

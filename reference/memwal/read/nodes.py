@@ -250,7 +250,7 @@ class CoalesceFirst:
             if not left.any():
                 break
             own = (left & child.mask if isinstance(child, OfRegion) else left).nonzero()[0]
-            if not np.array_equal(own, before):
+            if len(own) != len(before) or (own != before).any():
                 wanted, before = cellwise.at(keys, own), own
             here = await child.find(wanted) if len(own) else wanted
             if here.num_rows:

@@ -189,7 +189,8 @@ class TablePart:
 
     async def once(self, what: Hashable, make: Callable[[], Awaitable[T]], size_bytes: Callable[[T], int]) -> T:
         """What ``make`` works out of the files of a generation; kept as long as the generation is."""
-        await self.opened()
+        if self.state is None or not self.columns:
+            await self.opened()
         return await make() if self.kept is None else await self.kept.once(what, make, size_bytes)
 
     async def fragments(self, predicate: Predicate) -> dict[FragmentId, Addresses | None]:
@@ -214,7 +215,9 @@ class TablePart:
         state = await self.opened()
         wanted = set(fragments) if fragments is not None else None
         parts = [
-            await self._rows(state, fragment, names)
+            await self._kept_rows(state, fragment, names)
+            if await self._is_kept(FragmentId(fragment.id))
+            else await self._rows(state, fragment, names)
             for fragment in sorted(state.fragments, key=lambda each: each.id)
             if wanted is None or fragment.id in wanted
         ]
@@ -237,7 +240,7 @@ class TablePart:
         """The live rows at ``offsets``."""
         if not (await self._is_kept(FragmentId(fragment.id)) or self._is_taken_often(fragment, names)):
             own = self._held(state, names) or state.schema.names[:1]
-            return self._addressed(await read.take(self.io, state, fragment, own, offsets), state, names)
+            return self._mapped(await read.take(self.io, state, fragment, own, offsets), state, names, addressed=True)
         rows = await self._kept_rows(state, fragment, names)
         there = rows.column(ROW_ADDRESS).to_numpy() & np.uint64(0xFFFFFFFF)
         at = np.minimum(np.searchsorted(there, offsets), len(there) - 1)
@@ -300,21 +303,17 @@ class TablePart:
     async def _rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
         own = self._held(state, names) or state.schema.names[:1]
         found = await read.read_fragment(self.io, state, fragment, own, with_row_address=True)
-        return self._addressed(found, state, names)
-
-    def _addressed(self, found: pa.Table, state: TableState, names: Sequence[str]) -> pa.Table:
-        rows = self._mapped(found, state, names)
-        return rows.append_column(_ADDRESS, found.column(ROW_ADDRESS)).select(self._schema(state, names).names)
+        return self._mapped(found, state, names, addressed=True)
 
     def _held(self, state: TableState, names: Sequence[str]) -> list[str]:
         """The own columns that hold ``names``, and the mark of deletes."""
         marked = [TOMBSTONE] if TOMBSTONE in state.schema.names else []
         return list(dict.fromkeys([*(self.columns[name] for name in names if name in self.columns), *marked]))
 
-    def _mapped(self, found: pa.Table, state: TableState, names: Sequence[str]) -> pa.Table:
-        """``found`` with the columns ``names`` of the base, and the mark of deletes."""
-        schema = self._schema(state, names, addressed=False)
-        held = {**self.columns, TOMBSTONE: TOMBSTONE}
+    def _mapped(self, found: pa.Table, state: TableState, names: Sequence[str], *, addressed: bool = False) -> pa.Table:
+        """Columns ``names`` of the base of ``found``, its addresses if they are asked for, and the mark of deletes."""
+        schema = self._schema(state, names, addressed=addressed)
+        held = {**self.columns, ROW_ADDRESS: ROW_ADDRESS, TOMBSTONE: TOMBSTONE}
         values = dict(zip(found.schema.names, found.columns, strict=True))
         epoch = None if self.region_id is None else state.config.get(CONFIG_EPOCH)
         written = WrittenBy(found.num_rows, None if epoch is None else Epoch(int(epoch)), None)

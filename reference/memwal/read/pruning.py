@@ -135,11 +135,13 @@ def targets(
                 values[spec.spec_id] = _values(base, spec, keys)
             of_keys = values[spec.spec_id]
             if of_keys is not None:
+                own = of_keys.get(values_key(dict(row.values)))
+                if own is None:
+                    continue  # it has none of them
                 mask = np.zeros(keys.num_rows, np.bool_)
-                mask[of_keys.get(values_key(dict(row.values)), [])] = True
-        if mask.any():
-            found[region] = mask
-    return found
+                mask[own] = True
+        found[region] = mask
+    return found if keys.num_rows else {}
 
 
 def _values(base: TableState, spec: RegionSpec, keys: pa.Table) -> Mapping[RegionKey, Sequence[int]] | None:

@@ -7,8 +7,10 @@ Source: MemWAL revision A, "Vector Search Queries", "Full-Text Search Queries" a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -156,42 +158,47 @@ def _keys_bytes(held: tuple[KeySet, Addresses]) -> int:
     return held[0].size_bytes + held[1].nbytes
 
 
-@dataclass(slots=True)
-class Candidates:
+@dataclass(slots=True, kw_only=True)
+class Candidates(ABC):
     """KNNExec or FTSExec: the rows of one source that a search may find."""
 
+    inputs: ClassVar[Sequence[PlanNode]] = ()
     part: Part
-    said: Callable[[], str]
-    """The node in one line, which only a plan that is printed asks for."""
-    rank: Callable[[], Awaitable[Ranked]]
-    grow: Callable[[], bool] = lambda: False
-    """Lets `rank` look further, for more candidates; False if it has given all there are."""
-    probed: Callable[[], tuple[int, int] | None] = lambda: None
-    """How many partitions of how many it has looked at; None: it has none."""
-    glance: Callable[[], tuple[int, float] | None] = lambda: None
-    """How many rows `rank` gives and the best value of these, if it is known without asking; None: it is not."""
     fresh: bool = False
     """Whether it leaves out superseded rows itself."""
-    inputs: Sequence[PlanNode] = ()
     outcome: str = "not read"
     metrics: Metrics = field(default_factory=Metrics)
 
     @property
+    @abstractmethod
     def text(self) -> str:
-        return self.said()
+        """The node in one line."""
+
+    @abstractmethod
+    async def rank(self) -> Ranked:
+        """What it finds, as far as it has looked."""
+
+    def grow(self) -> bool:
+        """Let `rank` look further, for more candidates; False if it has given all there are."""
+        return False
+
+    def partitions(self) -> tuple[int, int] | None:
+        """How many partitions it has looked at of how many; None: it has none."""
+        return None
+
+    def glance(self) -> tuple[int, float] | None:
+        """How many rows `rank` gives and the best value of these, if it is known without asking; None: it is not."""
+        return None
 
     def has_none_better(self, worst: float, greatest: bool) -> bool:
-        """Whether it is known to begin with rows that are not better than ``worst``; then it notes that."""
+        """Whether it is known to begin with rows that are not better than ``worst``."""
         known = self.glance() if not self.metrics.watched else None
-        if known is None or (known[1] > worst if greatest else known[1] < worst):
-            return False
-        self.outcome = f"{known[0]} candidates, 0 stale{self.ranked(known[0])}"
-        return True
+        return known is not None and (known[1] <= worst if greatest else known[1] >= worst)
 
-    def ranked(self, rows: int) -> str:
+    def noted(self, rows: int) -> str:
         """Note that so many candidates are known; returns how far it has looked, as plans say it."""
         self.metrics.output_rows = rows
-        if (probed := self.probed()) is None:
+        if (probed := self.partitions()) is None:
             return ""
         looked, there = probed
         self.metrics.counts |= {"partitions_probed": looked, "partitions_skipped": there - looked}
@@ -240,7 +247,7 @@ class FilterStale:
         """
         while True:
             candidates = await within(source, source.rank())
-            said = source.ranked(len(candidates))
+            said = source.noted(len(candidates))
             better = candidates.better(worst)
             rows, dropped = await self._staying(source, better, k, value)
             source.outcome = f"{len(candidates)} candidates, {dropped} stale{said}"

@@ -8,7 +8,6 @@ Source: MemWAL revision A, "Full-Text Search Queries".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -22,14 +21,13 @@ from . import gap
 from .choosing import chosen_index
 from .collection import collect
 from .documents import Documents, GlobalBM25, Matching
-from .filters import RowFilter
 from .indexed import of_base, of_part
 from .liveness import Liveness
 from .nodes import watched
 from .parts import Part
 from .pruning import left_out, narrowed
 from .query import Query
-from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, RankedSort
+from .ranking import FilterStale, Freshness, GlobalLimit, Pool, RankedSort
 from .view import View, over
 
 __all__ = ["SCORE", "Matching", "search"]
@@ -71,11 +69,20 @@ async def search(
         fresh = Freshness(io, chosen, parts, approximate)
         live = Liveness(fresh)
         sources: list[Part] = [parts.base, *(part for region in parts.regions.values() for part in region)]
+        union = Pool(())
+        everything = GlobalBM25(union)
+        # Of rows that are superseded none counts, and so none is found.
+        like = partial(
+            Documents, index=index, asked=asked, terms=terms, parts=parts, live=live,
+            everything=everything, fresh=not approximate,
+        )  # fmt: skip
         documents = []
         for part in sources:
             coverage = await (of_base(io, parts, index, lag) if part is parts.base else of_part(part, index))
-            documents.append(Documents(part, coverage, index, asked, terms, parts, live))
-        plan = _plan(documents, fresh, asked, names, query.keep)
+            documents.append(like(part=part, coverage=coverage))
+        union.inputs = everything.documents = documents
+        filtering = FilterStale(everything, union, fresh, query.keep, tuple(names))
+        plan = GlobalLimit(RankedSort(filtering, SCORE, greatest=True), asked.k)
         if query.watched:
             watched(plan, left_out(view, chosen))
         return (await plan.run() if run else pa.table({})), plan
@@ -83,23 +90,3 @@ async def search(
     if asked.k < 1:
         raise InvalidArgument("k must be at least 1")
     return await over(io, query.version, body)
-
-
-def _plan(
-    documents: Sequence[Documents], fresh: Freshness, asked: Matching, names: Sequence[str], keep: RowFilter | None
-) -> GlobalLimit:
-    union = Pool(())
-    everything = GlobalBM25(union, documents)
-    union.inputs = [
-        Candidates(
-            each.part,
-            each.text,
-            partial(each.rank, everything),
-            grow=each.grow,
-            glance=each.glance,
-            fresh=not fresh.approximate,  # of rows that are superseded none counts, and so none is found
-        )
-        for each in documents
-    ]
-    filtering = FilterStale(everything, union, fresh, keep, tuple(names))
-    return GlobalLimit(RankedSort(filtering, SCORE, greatest=True), asked.k)

@@ -69,7 +69,7 @@ async def search(
         at_once = AtOnce(parts, [each for each in sources if each.all_indexed])
         for each in at_once.sources:
             each.at_once = at_once
-        union = Pool([each.candidates() for each in sources])
+        union = Pool(sources)
         fresh = Freshness(io, chosen, parts, approximate)
         filtering: FilterStale | Refine = FilterStale(union, union, fresh, query.keep, tuple(names))
         if asked.refine_factor is not None and index is not None:

@@ -6,7 +6,6 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,8 @@ class LocalStore:
         self._creates = files.ways_to_create()
         self._moves: tuple[files.Move, ...] = (files.move_by_rename, files.move_by_link)
         self._synced: set[str] = set()
+        self._witnesses: dict[str, str] = {}
+        """By folder that was listed, an object below it: while that is there, nothing else is looked for."""
         self._found = next(path for path in (self._root, *self._root.parents) if os.path.isdir(path)).as_posix()
 
     def perform(self, request: StoreRequest[Any]) -> Any:
@@ -59,9 +60,12 @@ class LocalStore:
         """Nothing is held open between requests."""
 
     def _get(self, request: Get) -> bytes:
-        with _open(self._prefix + request.path, request.path) as (file, size):
-            first, end = slice_of(size, request.offset, request.length)
+        file = _opened(self._prefix + request.path, request.path)
+        try:
+            first, end = slice_of(_size_of(file, request.path), request.offset, request.length)
             return b"".join(_chunks(file, first, end, end - first, request.path))
+        finally:
+            os.close(file)
 
     def _head(self, request: Head) -> int:
         return _status(self._prefix + request.path, request.path).st_size
@@ -79,8 +83,19 @@ class LocalStore:
 
     def _list_folders(self, request: ListFolders) -> tuple[str, ...]:
         path = self._prefix + request.path
-        folders = (entry.name for entry in _entries(path, request.path) if _is_folder(entry, request.path))
-        return tuple(sorted(name for name in folders if _has_object(f"{path}/{name}/", request.path)))
+        folders = (name for name, is_folder in _entries(path, request.path) if is_folder)
+        return tuple(sorted(name for name in folders if self._has_object(f"{path}/{name}/", request.path)))
+
+    def _has_object(self, folder: str, name: str) -> bool:
+        """Whether there is any object below ``folder``, which ends in a slash."""
+        known = self._witnesses.get(folder)
+        if known is not None and os.path.isfile(known):
+            return True
+        found = next(_walk(folder, name), None)
+        if found is None:
+            return False
+        self._witnesses[folder] = folder + found
+        return True
 
     @implements("AMB-38", "MANIFEST-021", "MANIFEST-039")
     def _put_if_absent(self, request: PutIfAbsent) -> None:
@@ -113,8 +128,12 @@ class LocalStore:
 
     def _copy(self, request: Copy) -> None:
         target = self._writable(request.target)
-        with _open(self._prefix + request.path, request.path) as (file, size):
-            files.replace(target, _chunks(file, 0, size, _CHUNK_BYTES, request.path), request.target, self._fsync)
+        file = _opened(self._prefix + request.path, request.path)
+        try:
+            chunks = _chunks(file, 0, _size_of(file, request.path), _CHUNK_BYTES, request.path)
+            files.replace(target, chunks, request.target, self._fsync)
+        finally:
+            os.close(file)
         self._sync(target, request.target)
 
     @implements("AMB-38", "MANIFEST-021", "MANIFEST-039")
@@ -151,20 +170,20 @@ class LocalStore:
         return StorageError(name, f"{reason}no atomic create in {self._root}: neither links nor renames [AMB-38]")
 
 
-@contextmanager
-def _open(path: str, name: str) -> Iterator[tuple[int, int]]:
-    """Descriptor and size in bytes of the object at ``path``. Raises `NotFound` or `StorageError`."""
+def _opened(path: str, name: str) -> int:
+    """Descriptor of the file at ``path``. Raises `NotFound` or `StorageError`."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # or opening a pipe would wait for its other end
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # or opening a pipe would wait for its other end
     except OSError as error:
         raise _unreadable(error, name) from error
-    try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
-            raise NotFound(name)
-        yield file, found.st_size
-    finally:
-        os.close(file)
+
+
+def _size_of(file: int, name: str) -> int:
+    """Bytes of an open file. Raises `NotFound` for what is no object."""
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        raise NotFound(name)
+    return found.st_size
 
 
 def _unreadable(error: OSError, name: str) -> NotFound | StorageError:
@@ -194,29 +213,24 @@ def _chunks(file: int, first: int, end: int, chunk_bytes: int, name: str) -> Ite
         first += len(chunk)
 
 
-def _entries(folder: str, name: str) -> Iterator[os.DirEntry[str]]:
-    """What is in ``folder``, as far as it is asked for; nothing for one that is not there."""
+def _entries(folder: str, name: str) -> Iterator[tuple[str, bool]]:
+    """Names of the objects and folders in ``folder``, as far as they are asked for, and whether each is a folder.
+
+    Links are followed. Nothing for a folder that is not there.
+    """
     try:
         with os.scandir(folder) as entries:
-            yield from entries
+            for entry in entries:
+                try:
+                    is_folder = entry.is_dir()
+                    is_object = not is_folder and entry.is_file() and not files.is_leftover(entry.name)
+                except OSError as error:
+                    raise files.refusal(error, name) from error
+                if is_folder or is_object:
+                    yield entry.name, is_folder
     except OSError as error:
         if error.errno not in files.NOTHING_THERE:
             raise files.refusal(error, name) from error
-
-
-def _is_folder(entry: os.DirEntry[str], name: str) -> bool:
-    """Whether ``entry`` is a folder rather than an object; links are followed."""
-    try:
-        return entry.is_dir()
-    except OSError as error:
-        raise files.refusal(error, name) from error
-
-
-def _is_object(entry: os.DirEntry[str], name: str) -> bool:
-    try:
-        return entry.is_file() and not files.is_leftover(entry.name)
-    except OSError as error:
-        raise files.refusal(error, name) from error
 
 
 def _walk(path: str, name: str) -> Iterator[str]:
@@ -224,19 +238,11 @@ def _walk(path: str, name: str) -> Iterator[str]:
     folders = [""]
     while folders:
         folder = folders.pop()
-        for entry in _entries(path + folder, name):
-            if _is_folder(entry, name):
-                folders.append(f"{folder}{entry.name}/")
-            elif _is_object(entry, name):
-                yield folder + entry.name
-
-
-def _has_object(path: str, name: str) -> bool:
-    """Whether there is any object below the folder ``path``, which ends in a slash."""
-    for entry in _entries(path, name):
-        if _has_object(f"{path}{entry.name}/", name) if _is_folder(entry, name) else _is_object(entry, name):
-            return True
-    return False
+        for entry, is_folder in _entries(path + folder, name):
+            if is_folder:
+                folders.append(f"{folder}{entry}/")
+            else:
+                yield folder + entry
 
 
 _HANDLERS: Handlers[LocalStore] = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import pyroaring
 
@@ -65,10 +66,16 @@ def named_fragments(state: TableState, entry: table_pb2.IndexMetadata) -> frozen
     if not entry.fragment_bitmap:
         raise ArtifactError("AMB-78", state.path, f"index {entry.name!r} does not record which fragments it covers")
     try:
-        named = frozenset(pyroaring.BitMap.deserialize(entry.fragment_bitmap))
+        named = _read(entry.fragment_bitmap)
     except ValueError as error:
         raise ArtifactError("AMB-78", state.path, f"bitmap of index {entry.name!r} is not readable: {error}") from error
     return frozenset(map(FragmentId, reuse.fragments(named, state.moves)))
+
+
+@lru_cache
+def _read(bitmap: bytes) -> frozenset[int]:
+    """What is in a bitmap; each query asks for the same ones."""
+    return frozenset(pyroaring.BitMap.deserialize(bitmap))
 
 
 def covered(state: TableState, name: str) -> frozenset[FragmentId]:

@@ -318,6 +318,18 @@ def test_the_folders_directly_below_are_listed_by_their_last_component(store: St
     assert store.perform(ListFolders("r/two_gen_2")) == ()
 
 
+def test_a_folder_is_listed_as_long_as_some_object_is_below_it(store: Store) -> None:
+    names = ["f/g/a", "f/g/b/c", "f/g/b/d"]
+    for name in [*names, "f/h/a"]:
+        store.perform(Put(name, b""))
+    for name in names:
+        assert store.perform(ListFolders("f")) == ("g", "h")
+        store.perform(Delete(name))
+    assert store.perform(ListFolders("f")) == ("h",)
+    store.perform(Put("f/g/b/e", b""))
+    assert store.perform(ListFolders("f")) == ("g", "h")
+
+
 @pytest.mark.parametrize("request_", [List(""), List("no"), List("f/a"), ListFolders(""), ListFolders("f/a/b")])
 def test_a_folder_that_is_not_there_is_empty(store: Store, request_: StoreRequest[Any]) -> None:
     assert store.perform(request_) == ()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -70,7 +69,7 @@ async def hits(view: View, writer: RegionWriter, table: Io, name: str) -> tuple[
             indexes, rows = search.memory
             held = rows.take(pa.array(indexes.equal(name, value)))
             found += [(value, key, own) for key, own in _pairs(held)]
-        pool = Pool([Candidates(part, str, partial(_rank, search, part, how, value)) for part, how in search.sources])
+        pool = Pool([_Equal(part=part, parts=search.parts, how=how, value=value) for part, how in search.sources])
         best = RankedSort(FilterStale(pool, pool, search.fresh, None, (KEY, VALUE)), RANK, greatest=False)
         found += [(value, key, own) for key, own in _pairs(await GlobalLimit(best, MOST).run())]
     return tuple(sorted(found))
@@ -105,16 +104,27 @@ async def _values(search: _SourceSearch) -> list[str]:
     return sorted(value for value in found if value is not None)
 
 
-async def _rank(search: _SourceSearch, part: Part, coverage: Coverage, value: str) -> Ranked:
+@dataclass(slots=True, kw_only=True)
+class _Equal(Candidates):
     """The rows of a source that its indexes give for ``value``, or that have it where no index answers."""
-    found = [np.empty(0, np.uint64)]
-    for answered in coverage.answered:
-        found += [await _indexed(search.parts, answered, entry, value) for entry in answered.entries]
-    if coverage.scanned is None or coverage.scanned:
-        rows = await part.rows([VALUE], coverage.scanned)
-        found.append(_equal(rows, VALUE, ROW_ADDRESS, value))
-    addresses = np.concatenate(found)
-    return Ranked(addresses, np.zeros(len(addresses), np.float32), greatest=False)
+
+    parts: Parts
+    how: Coverage
+    value: str
+
+    @property
+    def text(self) -> str:
+        return self.value
+
+    async def rank(self) -> Ranked:
+        found = [np.empty(0, np.uint64)]
+        for answered in self.how.answered:
+            found += [await _indexed(self.parts, answered, entry, self.value) for entry in answered.entries]
+        if self.how.scanned is None or self.how.scanned:
+            rows = await self.part.rows([VALUE], self.how.scanned)
+            found.append(_equal(rows, VALUE, ROW_ADDRESS, self.value))
+        addresses = np.concatenate(found)
+        return Ranked(addresses, np.zeros(len(addresses), np.float32), greatest=False)
 
 
 async def _indexed(parts: Parts, answered: Answered, entry: table_pb2.IndexMetadata, value: str) -> Addresses:
