@@ -52,13 +52,20 @@ class StoreRequest(Request[Reply]):
 
 @dataclass(frozen=True, slots=True)
 class Get(StoreRequest[bytes]):
-    """Read an object, or ``length`` bytes of it from ``offset``. A negative offset counts from the end.
-
-    Raises `NotFound`.
-    """
+    """Read an object, or ``length`` bytes from ``offset`` on; a negative one is from the end. Raises `NotFound`."""
 
     offset: int = 0
     length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GetRanges(Get):
+    """Read parts of an object, offset and length of each; the reply has one behind the other. Raises `NotFound`.
+
+    Which of them are read together, with what lies between, and how many at a time is for the store to choose.
+    """
+
+    ranges: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +119,7 @@ class Copy(StoreRequest[None]):
 
 @dataclass(frozen=True, slots=True)
 class RenameIfAbsent(StoreRequest[None]):
-    """Move ``path`` to ``target`` atomically unless that exists.
-
-    Raises `NotFound`, `AlreadyExists` or `OutcomeUnknown`.
-    """
+    """Move ``path`` to ``target`` atomically unless that exists. Raises `AlreadyExists`, or what `Copy` does."""
 
     target: str = ""
 
@@ -331,6 +335,9 @@ class Io:
 
     async def get(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         return await patiently(Get(self.path(name), offset, length))
+
+    async def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes:
+        return await patiently(GetRanges(self.path(name), ranges=tuple(ranges)))
 
     async def head(self, name: str) -> int:
         return await patiently(Head(self.path(name)))

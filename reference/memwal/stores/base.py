@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
-from ..effects import Copy, List, ListFolders, RenameIfAbsent, StoreRequest
+from ..effects import Copy, Get, GetRanges, List, ListFolders, RenameIfAbsent, StoreRequest
 from ..errors import InvalidArgument
 
 S_contra = TypeVar("S_contra", contravariant=True)
@@ -88,3 +88,9 @@ def slice_of(size: int, offset: int, length: int | None) -> tuple[int, int]:
         raise InvalidArgument(f"a range of {length} bytes")
     first = min(offset, size) if offset >= 0 else max(0, size + offset)
     return first, size if length is None else min(size, first + length)
+
+
+def spans_of(request: Get, size: int) -> list[tuple[int, int]]:
+    """First byte and end (exclusive) of each part of an object of ``size`` bytes that ``request`` asks for."""
+    ranges = request.ranges if isinstance(request, GetRanges) else ((request.offset, request.length),)
+    return [slice_of(size, offset, length) for offset, length in ranges]

@@ -13,9 +13,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..clauses import implements
-from ..effects import EXTERNAL_ROOT, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, StoreRequest
+from ..effects import (
+    EXTERNAL_ROOT,
+    Delete,
+    Get,
+    GetRanges,
+    Head,
+    List,
+    ListFolders,
+    Put,
+    PutIfAbsent,
+    StoreRequest,
+)
 from ..errors import AlreadyExists, InvalidArgument, NotFound, StorageError
-from .base import Handlers, Store, handler, slice_of
+from .base import Handlers, Store, handler, spans_of
 
 
 @implements("EXT-001")
@@ -193,8 +204,7 @@ def _get(external: KeyValue, request: Get) -> bytes:
     if value is None:
         raise NotFound(request.path)
     data = value.encode()
-    first, end = slice_of(len(data), request.offset, request.length)
-    return data[first:end]
+    return b"".join(data[first:end] for first, end in spans_of(request, len(data)))
 
 
 def _head(external: KeyValue, request: Head) -> int:
@@ -227,6 +237,7 @@ def _refused(external: KeyValue, request: ListFolders) -> None:
 
 _HANDLERS: Handlers[KeyValue] = {
     Get: _get,
+    GetRanges: _get,
     Head: _head,
     PutIfAbsent: _put_if_absent,
     Put: _put,

@@ -6,14 +6,28 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ..clauses import implements
-from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, Stat, StoreRequest
+from ..effects import (
+    Copy,
+    Delete,
+    Get,
+    GetRanges,
+    Head,
+    List,
+    ListFolders,
+    Put,
+    PutIfAbsent,
+    RenameIfAbsent,
+    Stat,
+    StoreRequest,
+)
 from ..errors import InvalidArgument, NotFound, StorageError
 from . import files
-from .base import Handlers, handler, slice_of
+from .base import Handlers, handler, spans_of
 
 _CHUNK_BYTES = 1 << 20
 _TICK_NS = 20_000_000
@@ -62,8 +76,9 @@ class LocalStore:
     def _get(self, request: Get) -> bytes:
         file = _opened(self._prefix + request.path, request.path)
         try:
-            first, end = slice_of(_size_of(file, request.path), request.offset, request.length)
-            return b"".join(_chunks(file, first, end, end - first, request.path))
+            spans = spans_of(request, _size_of(file, request.path))
+            parts = (_chunks(file, first, end, end - first, request.path) for first, end in spans)
+            return b"".join(chain.from_iterable(parts))
         finally:
             os.close(file)
 
@@ -247,6 +262,7 @@ def _walk(path: str, name: str) -> Iterator[str]:
 
 _HANDLERS: Handlers[LocalStore] = {
     Get: LocalStore._get,
+    GetRanges: LocalStore._get,
     Head: LocalStore._head,
     List: LocalStore._list,
     ListFolders: LocalStore._list_folders,

@@ -12,9 +12,22 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, Stat, StoreRequest
+from ..effects import (
+    Copy,
+    Delete,
+    Get,
+    GetRanges,
+    Head,
+    List,
+    ListFolders,
+    Put,
+    PutIfAbsent,
+    RenameIfAbsent,
+    Stat,
+    StoreRequest,
+)
 from ..errors import AlreadyExists, NotFound, Outcome, StorageError
-from .base import handler, slice_of
+from .base import handler, spans_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +84,9 @@ def _get(objects: Readable, request: Get) -> _Answer:
     data = objects.get(request.path)
     if data is None:
         return Raised(NotFound, request.path), ()
-    if request.offset == 0 and request.length is None:
+    if type(request) is Get and request.offset == 0 and request.length is None:
         return Returned(data), ()
-    first, end = slice_of(len(data), request.offset, request.length)
-    return Returned(data[first:end]), ()
+    return Returned(b"".join(data[first:end] for first, end in spans_of(request, len(data)))), ()
 
 
 def _head(objects: Readable, request: Head) -> _Answer:
@@ -128,6 +140,7 @@ def _rename_if_absent(objects: Readable, request: RenameIfAbsent) -> _Answer:
 
 _ANSWERED: dict[type[StoreRequest[Any]], Callable[[Readable, Any], _Answer]] = {
     Get: _get,
+    GetRanges: _get,
     Head: _head,
     List: _list,
     ListFolders: _list_folders,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -11,16 +11,11 @@ import numpy.typing as npt
 
 from ..codec import mini_blocks
 from ..codec.data_file import Decoder
-from ..codec.file_layout import Page, Range, joined
+from ..codec.file_layout import Page, Range
 from ..codec.mini_blocks import Chunks
 from ..codec.scratch import Piece
 from ..effects import Io, remembered
-from .stored_file import Rows, StoredFile, decoder, open_rows, parts_in
-
-CHUNK_GAP_BYTES = 1 << 16
-"""Chunks of single rows that lie closer together than this are read in one range."""
-CHUNKS_MOST = 1_000
-"""As many ranges of chunks are read at most; else those are joined that pages would be joined for."""
+from .stored_file import Rows, StoredFile, decoder, open_rows, parts
 
 PAGES_BYTES = 8 << 20
 """About how many bytes of one large file are kept for the next rows that are read of it."""
@@ -61,25 +56,12 @@ class Held:
     """Of pages, by their first buffer, where their chunks are; None if it does not say."""
     size_bytes: int = 0
 
-    async def fetch(self, io: Io, file: StoredFile, wanted: Iterable[Range], gap: int | None = None) -> list[Piece]:
-        """What is missing of ``wanted``; see `file_layout.joined`."""
-        missing = {each for each in wanted if each not in self.ranges}
-        self.ranges |= missing
-        apart = joined(missing, gap)
-        parts = await parts_in(io, file, apart if len(apart) <= CHUNKS_MOST else joined(missing))
-        found = list(_cut(parts, joined(missing, 0)))
-        self.size_bytes += sum(len(data) for _, data in found)
-        return found
-
-
-def _cut(parts: Iterable[tuple[int, bytes]], wanted: Iterable[Range]) -> Iterator[Piece]:
-    """Only ``wanted`` of ``parts``, both ascending: what lies between was read since a request costs more than it."""
-    coming = iter(parts)
-    at, data = next(coming, (0, b""))
-    for position, size in wanted:
-        while position >= at + len(data):
-            at, data = next(coming)
-        yield position, memoryview(data)[position - at :][:size]
+    async def fetch(self, io: Io, file: StoredFile, wanted: Collection[Range]) -> list[Piece]:
+        """What is missing of ``wanted``."""
+        missing = sorted({each for each in wanted if each[1]} - self.ranges)
+        self.ranges.update(missing)
+        self.size_bytes += sum(size for _, size in missing)
+        return await parts(io, file.name, missing, file.size_bytes)
 
 
 @dataclass(slots=True)
@@ -112,15 +94,16 @@ async def parts_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64], hel
                 whole += [(at + (int(row) - page.first_row) * width, width) for row in wanted[first:end]]
             elif first < end:
                 whole += page.buffers
-    parts = await held.fetch(io, file, whole, CHUNK_GAP_BYTES)
+    found = await held.fetch(io, file, whole)
+    fetched = dict(found)
     chunks: list[Range] = []
     for page, inside in chunked:
         assert page.word is not None
-        position, size = page.buffers[0]
-        if page.buffers[0] not in held.chunks:
-            words = next(bytes(data[position - at :][:size]) for at, data in parts if at <= position < at + len(data))
-            rows = page.end_row - page.first_row
-            held.chunks[page.buffers[0]] = mini_blocks.chunks(words, page.word, page.buffers[1], rows)
-        found = held.chunks[page.buffers[0]]
-        chunks += [page.buffers[1]] if found is None else found.of(inside)
-    return parts + await held.fetch(io, file, chunks, CHUNK_GAP_BYTES)
+        words, values = page.buffers[:2]
+        if words not in held.chunks:
+            # What is held of a page without where its chunks are is all of it.
+            data = bytes(fetched.get(words[0], b""))
+            held.chunks[words] = mini_blocks.chunks(data, page.word, values, page.end_row - page.first_row)
+        there = held.chunks[words]
+        chunks += [values] if there is None else there.of(inside)
+    return found + await held.fetch(io, file, chunks)

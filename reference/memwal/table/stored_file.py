@@ -21,12 +21,12 @@ from ..errors import ArtifactError
 from ..words import counted
 from . import schema as schemas
 from .legacy import paging, reading, structure
-from .legacy.reading import END_BYTES, LegacyRows, get, part
+from .legacy.reading import END_BYTES, LegacyRows, get, parts
 from .legacy.structure import LegacyFile
 
 __all__ = [
     "END_BYTES", "WHOLE_BYTES", "Rows", "StoredFile", "at_hand", "decoder", "get", "layout_of", "narrowed",
-    "open_columns", "open_file", "open_ranges", "open_rows", "part", "parts_in",
+    "open_columns", "open_file", "open_ranges", "open_rows", "parts",
 ]  # fmt: skip
 
 WHOLE_BYTES = 1 << 20
@@ -329,18 +329,13 @@ async def open_ranges(io: Io, file: StoredFile, ranges: Iterable[Range]) -> Deco
     return decoder(io, file, parts)
 
 
-async def parts_in(io: Io, file: StoredFile, wanted: Sequence[Range]) -> list[tuple[int, bytes]]:
-    """The bytes of each of ``wanted``."""
-    return [(place[0], await part(io, file.name, place, file.size_bytes)) for place in wanted]
-
-
-async def _fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[tuple[int, bytes]]:
+async def _fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[Piece]:
     """The bytes that hold ``rows`` rows of the file's columns from ``start`` on: parts for `data_file.Decoder`."""
     if file.layout is None:
         return [(0, (await at_hand(io, file)).held)]
     return [*file.ends, *await _fetched(io, file, file.layout.ranges(file.indices, start, rows))]
 
 
-async def _fetched(io: Io, file: StoredFile, ranges: Iterable[Range]) -> list[tuple[int, bytes]]:
+async def _fetched(io: Io, file: StoredFile, ranges: Iterable[Range]) -> list[Piece]:
     """The bytes in ``ranges``, those that lie close together in one part."""
-    return await parts_in(io, file, joined(ranges))
+    return await parts(io, file.name, joined(ranges), file.size_bytes)

@@ -12,6 +12,7 @@ from ..codec import file_layout
 from ..codec.data_file import Decoder
 from ..codec.file_layout import FOOTER, Layout
 from ..codec.pb.lance import table_pb2
+from ..codec.scratch import Piece
 from ..effects import Io, remembered
 from ..errors import NotFound
 from . import stored_file
@@ -49,9 +50,10 @@ class IndexFile:
 
     async def _read(self, columns: Sequence[str], start: int, wanted: int) -> pa.Table:
         assert self.layout is not None
-        parts, numbers = list(self.parts), [self.schema.get_field_index(column) for column in columns]
-        for place in self.layout.ranges(numbers, start, wanted):
-            parts.append((place[0], await stored_file.part(self.io, self.name, place, self.size_bytes)))
+        parts, numbers = list[Piece](self.parts), [self.schema.get_field_index(column) for column in columns]
+        parts += await stored_file.parts(
+            self.io, self.name, self.layout.ranges(numbers, start, wanted), self.size_bytes
+        )
         with Decoder(parts, self.size_bytes, self.io.path(self.name), clause=_CLAUSE, columns=columns) as decoder:
             return decoder.read(start, wanted).select(list(columns))
 

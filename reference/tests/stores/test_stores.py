@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from memwal.effects import (
     Copy,
     Delete,
     Get,
+    GetRanges,
     Head,
     Io,
     List,
@@ -287,15 +289,44 @@ def test_a_range_gives_the_bytes_that_are_there(store: Store, offset: int, lengt
     assert store.perform(Get("f/a", offset, length)) == part
 
 
+@pytest.mark.parametrize(
+    ("ranges", "parts"),
+    [
+        ((), b""),
+        (((3, 4),), b"3456"),
+        (((0, 1), (4, 2), (9, 1)), b"0459"),
+        (((4, 2), (0, 1), (3, 4), (4, 2)), b"450345645"),
+        (((8, 5), (1, 0), (10, 3), (25, 3), (0, 2)), b"8901"),
+        (((-3, 2), (0, 99)), b"780123456789"),
+    ],
+)
+def test_several_ranges_give_their_bytes_in_the_order_in_which_they_are_asked_for(
+    store: Store, ranges: tuple[tuple[int, int], ...], parts: bytes
+) -> None:
+    store.perform(Put("f/a", b"0123456789"))
+    assert store.perform(GetRanges("f/a", ranges=ranges)) == parts
+
+
+def test_many_ranges_of_a_large_object_are_read_as_one_by_one(store: Store) -> None:
+    data = random.Random(7).randbytes(3 << 20)
+    store.perform(Put("a", data))
+    ranges = (*((at, 1_000) for at in range(0, len(data), 50_000)), (0, 1 << 20), (1 << 20, 1 << 20))
+    assert store.perform(GetRanges("a", ranges=ranges)) == b"".join(data[at : at + size] for at, size in ranges)
+
+
 @pytest.mark.parametrize(("offset", "length"), [(0, 3), (1, None), (-3, None), (-3, 2), (2, 0)])
 def test_a_range_of_an_empty_object_is_empty(store: Store, offset: int, length: int | None) -> None:
     store.perform(Put("a", b""))
     assert store.perform(Get("a", offset, length)) == b""
+    assert store.perform(GetRanges("a", ranges=((offset, length or 0), (0, 3)))) == b""
 
 
 @pytest.mark.parametrize(
     "request_",
-    [Get("a"), Get("a", 3), Get("a", 3, 2), Get("a", -3), Get("a", 0, 0), Get("f/a"), Head("a"), Head("f/a")],
+    [
+        *(Get("a"), Get("a", 3), Get("a", 3, 2), Get("a", -3), Get("a", 0, 0), Get("f/a")),
+        *(GetRanges("a", ranges=((0, 1), (3, 2))), GetRanges("f/a"), Head("a"), Head("f/a")),
+    ],
 )
 def test_what_is_not_there_is_not_found(store: Store, request_: StoreRequest[Any]) -> None:
     store.perform(Put("other", b""))
@@ -419,6 +450,7 @@ BAD_NAMES = ("", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "../a", "a/./b", 
 def test_what_is_no_object_name_is_refused_in_every_place(store: Store, name: str) -> None:
     requests: list[StoreRequest[Any]] = [
         Get(name),
+        GetRanges(name),
         Head(name),
         PutIfAbsent(name, b""),
         Put(name, b""),
@@ -447,6 +479,8 @@ def test_a_negative_length_is_refused(store: Store) -> None:
     store.perform(Put("a", b"data"))
     with pytest.raises(InvalidArgument, match="-1 bytes"):
         store.perform(Get("a", 0, -1))
+    with pytest.raises(InvalidArgument, match="-1 bytes"):
+        store.perform(GetRanges("a", ranges=((0, 1), (2, -1))))
 
 
 def test_requests_that_are_not_for_a_store_are_refused(store: Store) -> None:
@@ -499,6 +533,11 @@ FOLDERS = st.sampled_from(["", "f", "f/g", "h", "h/g", "no", "no/no", "x"])
 DATA = st.binary(max_size=12)
 REQUESTS: st.SearchStrategy[StoreRequest[Any]] = st.one_of(
     st.builds(Get, FILES, st.integers(-15, 15), st.none() | st.integers(0, 15)),
+    st.builds(
+        GetRanges,
+        FILES,
+        ranges=st.lists(st.tuples(st.integers(-15, 15), st.integers(0, 15)), max_size=4).map(tuple),
+    ),
     st.builds(Head, FILES),
     st.builds(List, FOLDERS),
     st.builds(ListFolders, FOLDERS),
@@ -517,6 +556,8 @@ def model(objects: dict[str, bytes], request: StoreRequest[Any]) -> object:
     if isinstance(request, Get | Head | Copy | RenameIfAbsent) and path not in objects:
         return NotFound, path
     match request:
+        case GetRanges():
+            return b"".join(objects[path][offset:][:length] for offset, length in request.ranges)
         case Get(_, offset, length):
             rest = objects[path][offset:]
             return rest if length is None else rest[:length]
@@ -560,7 +601,10 @@ def test_every_sequence_of_requests_is_answered_as_by_a_dictionary(
 # What obstore's exceptions become
 
 CHANGES: list[StoreRequest[Any]] = [Put("a", b""), PutIfAbsent("a", b""), Delete("a"), Copy("s", "a")]
-READS: list[StoreRequest[Any]] = [Get("a"), Get("a", 3), Get("a", -3), Head("a"), List("a"), ListFolders("a")]
+READS: list[StoreRequest[Any]] = [
+    *(Get("a"), Get("a", 3), Get("a", -3), GetRanges("a", ranges=((0, 1), (2, 3)))),
+    *(Head("a"), List("a"), ListFolders("a")),
+]
 
 
 class Failing:

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from memwal.codec import scratch
 from memwal.codec.data_file import Decoder
-from memwal.effects import Get, Io
+from memwal.effects import Get, GetRanges, Io
 from memwal.revisions import STRICT
-from memwal.table import held_pages, late, read, stored_file
+from memwal.table import late, read, stored_file
 from memwal.table.read import ROW_ADDRESS
 from memwal.table.state import latest
 
@@ -54,9 +54,7 @@ def columns() -> dict[str, pa.Array]:
 def test_rows_at_addresses_are_those_of_a_whole_read_in_every_layout_of_pages(
     tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Nothing else is at hand: neither small files nor what lies between two chunks.
-    monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)
-    monkeypatch.setattr(held_pages, "CHUNK_GAP_BYTES", 0)
+    monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)  # no small file is at hand
     every = pa.table({name: values for name, values in columns().items() if version != "2.0" or name != "structs"})
     dataset = lance.write_dataset(every, str(tmp_path), data_storage_version=version)
     dataset.delete("ascending IN (0, 17, 20000)")
@@ -110,22 +108,44 @@ def test_rows_that_lie_apart_are_taken_together_as_far_as_they_are_fetched_by_th
     assert taken == sizes
 
 
-def test_more_ranges_than_a_bound_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_that_lie_apart_are_asked_for_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)
-    monkeypatch.setattr(held_pages, "CHUNK_GAP_BYTES", 0)
-    monkeypatch.setattr(held_pages, "CHUNKS_MOST", 3)
     every = pa.table({"numbers": columns()["numbers"]})
     lance.write_dataset(every, str(tmp_path), data_storage_version="2.1")
     ground = Ground.of(tmp_path)
     state = ground.run(latest(IO))
-    asked = {}
-    for rows in (3, 4):
+    several = []
+    for rows in (1, 2, 4):
         before = len(ground.asked)
         wanted = np.arange(rows, dtype=np.uint64) * np.uint64(5_000)
         found = ground.run(read.take(IO, state, state.fragments[0], ["numbers"], wanted))
         assert found.column("numbers").to_pylist() == every.column("numbers").take(pa.array(wanted)).to_pylist()
-        asked[rows] = sum(isinstance(each, Get) for each in ground.asked[before:])
-    assert asked[4] == asked[3] - 2, "three ranges, and one that has four chunks"
+        several.append([len(each.ranges) for each in ground.asked[before:] if isinstance(each, GetRanges)])
+    assert several == [[], [2], [4]]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_rows_that_lie_apart_are_found_in_pages_that_were_fetched_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
+) -> None:
+    monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(late, "GATHERED_ROWS", 500)
+    monkeypatch.setattr(read, "BATCH_ROWS", 4_000)
+    every = pa.table({name: values for name, values in columns().items() if name != "wide_vectors"})
+    lance.write_dataset(every, str(tmp_path), data_storage_version="2.1")
+    ground = Ground.of(tmp_path)
+    state = ground.run(latest(IO))
+    wanted = np.concatenate([np.arange(500), np.arange(4_001, 20_000, 1_700), np.arange(ROWS - 500, ROWS)])
+    mask = lambda batch: np.isin(batch.column("ascending").to_numpy(), wanted)  # noqa: E731
+
+    async def chosen() -> list[pa.Table]:
+        choice = late.RowChoice(stages=(late.Stage(("ascending",), mask),), few=True)
+        parts = late.chosen_batches(IO, state, state.fragments[0], every.schema.names, choice, backwards=backwards)
+        return [part async for part in parts]
+
+    found = ground.run(chosen())
+    assert len(found) > 1, "one end as a whole, then what lies apart"
+    assert pa.concat_tables(found[::-1] if backwards else found).equals(every.take(pa.array(wanted)))
 
 
 @pytest.mark.parametrize("backwards", [False, True])

@@ -12,13 +12,26 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from memwal.effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
+from memwal.effects import (
+    Copy,
+    Delete,
+    Get,
+    GetRanges,
+    Head,
+    List,
+    ListFolders,
+    Put,
+    PutIfAbsent,
+    RenameIfAbsent,
+    StoreRequest,
+)
 
 from ..outcomes import MUTATING, Fate
 from .settings import SoakSettings
 
 SHAPES: dict[type[StoreRequest[Any]], float] = {
     Get: 1.0,
+    GetRanges: 1.0,
     Head: 0.7,
     List: 2.0,
     ListFolders: 2.0,
@@ -30,7 +43,7 @@ SHAPES: dict[type[StoreRequest[Any]], float] = {
 }
 """Median latency of each kind of request, as a multiple of `SoakSettings.latency_ms`."""
 
-_READS = (Get, Head)
+_READS = (Get, GetRanges, Head)
 _BLOCK = 1024
 
 

@@ -9,6 +9,7 @@ from memwal.errors import InvalidArgument, check_name
 
 CLASSES: dict[str, str] = {
     "Get": "read",
+    "GetRanges": "read",
     "Head": "read",
     "List": "list",
     "ListFolders": "list",

@@ -13,7 +13,7 @@ from memwal.stores.memory import Raised, Reply, Returned
 
 from ..outcomes import Fate
 
-KINDS = ("Get", "Head", "List", "ListFolders", "PutIfAbsent", "Put", "Delete", "Copy", "RenameIfAbsent")
+KINDS = ("Get", "GetRanges", "Head", "List", "ListFolders", "PutIfAbsent", "Put", "Delete", "Copy", "RenameIfAbsent")
 """Kinds of requests, as traffic is counted by them."""
 
 Recorded = tuple[float, str, str, str, str, str]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from memwal.effects import GetRanges
 from memwal.revisions import REVISIONS
 from memwal.stores.memory import Returned
 from memwal.violations import Violation
@@ -120,7 +121,7 @@ class Facts:
 
     def _got(self, taken: StepTaken) -> dict[str, Any] | None:
         match taken.reply:
-            case Returned(value=bytes(data)):
+            case Returned(value=bytes(data)) if not isinstance(taken.request, GetRanges):
                 return {"blob": self._blob(taken.request.path, data, _first(taken))}
             case Returned(value=tuple(names)):
                 found = tuple(TreeNode(name if "/" not in name else self._address(name)) for name in names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from ... import cellwise
 from ...clauses import implements
 from ...codec.file_layout import Range
 from ...codec.pb.lance import file_pb2, table_pb2
+from ...codec.scratch import Piece
 from ...effects import Io
 from ...errors import ArtifactError, NotFound
 from . import paging, structure
@@ -24,6 +26,8 @@ from .structure import LegacyFile
 
 END_BYTES = 1 << 16
 """How much of the end of a file is fetched first."""
+_LARGE_BYTES = 1 << 18
+"""Parts of this size on average are asked for one by one: a request costs less than to copy them out of one reply."""
 
 
 async def get(io: Io, name: str, clause: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -31,7 +35,11 @@ async def get(io: Io, name: str, clause: str, offset: int = 0, length: int | Non
     try:
         return await io.get(name, offset, length)
     except NotFound:
-        raise ArtifactError(clause, io.path(name), "the table manifest names this file, and it is not there") from None
+        raise _absent(io, name, clause) from None
+
+
+def _absent(io: Io, name: str, clause: str = "FORMAT-018") -> ArtifactError:
+    return ArtifactError(clause, io.path(name), "the table manifest names this file, and it is not there")
 
 
 async def size(io: Io, name: str) -> int:
@@ -39,8 +47,7 @@ async def size(io: Io, name: str) -> int:
     try:
         return await io.head(name)
     except NotFound:
-        reason = "the table manifest names this file, and it is not there"
-        raise ArtifactError("FORMAT-018", io.path(name), reason) from None
+        raise _absent(io, name) from None
 
 
 async def part(io: Io, name: str, wanted: Range, size_bytes: int) -> bytes:
@@ -50,6 +57,20 @@ async def part(io: Io, name: str, wanted: Range, size_bytes: int) -> bytes:
         reason = f"ends at byte {wanted[0] + len(data)}, the table manifest says {size_bytes}"
         raise ArtifactError("FORMAT-024", io.path(name), reason, wanted[0] + len(data))
     return data
+
+
+async def parts(io: Io, name: str, wanted: Sequence[Range], size_bytes: int) -> list[Piece]:
+    """The same of several parts: position and bytes of each. Small ones are asked for at once."""
+    ends = list(accumulate(size for _, size in wanted))
+    if len(wanted) > 1 and ends[-1] < len(wanted) * _LARGE_BYTES:
+        try:
+            data = memoryview(await io.get_ranges(name, wanted))
+        except NotFound:
+            raise _absent(io, name) from None
+        if len(data) == ends[-1]:
+            return [(at, data[end - size : end]) for (at, size), end in zip(wanted, ends, strict=True)]
+    # Large ones, and those of a file that turned out to be shorter, to tell which of them is cut.
+    return [(place[0], await part(io, name, place, size_bytes)) for place in wanted]
 
 
 async def open_legacy(
@@ -79,8 +100,8 @@ async def with_pages(io: Io, name: str, file: LegacyFile, columns: Sequence[str]
     """``file`` with the pages of its ``columns`` in ``batches`` at hand."""
     for step in (paging.pages, paging.values):
         missing = [wanted for wanted in step(file, columns, batches) if not file.has(*wanted)]
-        parts = [(wanted[0], await part(io, name, wanted, file.size_bytes)) for wanted in missing]
-        file = file.having(parts)
+        found = await parts(io, name, missing, file.size_bytes)
+        file = file.having([(at, bytes(data)) for at, data in found])
     return file
 
 
