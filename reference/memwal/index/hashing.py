@@ -44,6 +44,8 @@ _Hashes = npt.NDArray[np.int32]
 
 _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 _SIGN_BIT_OFF = 0x7FFFFFFF
+_FEW_ROWS = 8
+"""So few numbers are hashed one by one: the arrays of their hashing would take ten times as long."""
 _SHORT_BYTES = 256
 """Longer values are hashed one by one: there are few of them in a batch, and each has many words."""
 
@@ -124,6 +126,9 @@ def _native(array: pa.Array, declared: pa.DataType, seeds: _Words | None) -> _Ha
 
 def _fixed(rows: _Words, seeds: _Words | None) -> _Hashes:
     """Hash of each row of whole words; shape (rows, words)."""
+    if len(rows) <= _FEW_ROWS:
+        given = zip(rows, [0] * len(rows) if seeds is None else seeds.tolist(), strict=True)
+        return np.array([mmh3.hash(row.tobytes(), seed) for row, seed in given], np.int32)
     return _finished(_mixed(rows, seeds), 4 * rows.shape[1])
 
 

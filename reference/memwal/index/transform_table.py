@@ -25,6 +25,7 @@ HASH = "hash"
 """Parameter that records the hash profile (AMB-59)."""
 NUM_BUCKETS = "num_buckets"
 WIDTH = "width"
+_NUMBER = re.compile(r"[0-9]{1,19}")
 WIDTH_MAX = 2**31 - 1
 
 
@@ -309,7 +310,7 @@ def settings(transform: Transform, field: RegionField, revision: Revision, rows:
         return TransformParameters(profile=profile, number=0, rows=rows)
     text = dict(field.parameters).get(transform.parameter)
     clause, largest = ("AMB-61", BUCKETS_MAX[profile]) if transform.parameter == NUM_BUCKETS else ("AMB-62", WIDTH_MAX)
-    if text is None or not re.fullmatch(r"[0-9]{1,19}", text) or not 1 <= int(text) <= largest:
+    if text is None or not _NUMBER.fullmatch(text) or not 1 <= int(text) <= largest:
         reason = f"{transform.name} of field {field.field_id!r} needs {transform.parameter} from 1 to {largest}"
         raise InvalidArgument(f"{reason}, not {text!r}", clause=clause)
     return TransformParameters(profile=profile, number=int(text), rows=rows)
