@@ -263,7 +263,8 @@ class FilterStale:
         key = list(self.fresh.view.base.primary_key)
         needed = list(dict.fromkeys([*key, *(self.keep.columns if self.keep is not None else ()), *self.columns]))
         found: list[pa.Table] = []
-        at, size, dropped = 0, k + max(_SPARE, k // _SPARE), 0
+        all_stay = source.fresh and self.keep is None
+        at, size, dropped = 0, k if all_stay else k + max(_SPARE, k // _SPARE), 0
         while at < len(candidates) and sum(rows.num_rows for rows in found) < k:
             rows = await take(part, *candidates.best(at, at + size), needed, value)
             # AMB-99, a pushed filter: it judges the rows that are found, and never which row of a key is the newest.

@@ -18,7 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memwal.effects import StoreRequest
 from memwal.index import transforms
+from memwal.read.parts import TablePart
 from memwal.stores.memory import MemoryStore
+from memwal.table.reuse import Addresses
 
 from ..kit.tables import keys_of
 
@@ -220,6 +222,22 @@ def test_generations_are_not_looked_at_in_a_second_search(built: Path, tmp_path:
     asked.clear()
     assert kept.search_text("fox", "text", 9) == first
     assert [each.path for each in asked if "_gen_" in each.path] == []
+
+
+def test_a_search_without_a_filter_reads_no_more_rows_than_it_gives(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as stack:
+        table, _ = opened(built, tmp_path / "t", "R", stack)
+    read, at = list[int](), TablePart.at
+
+    async def reading(part: TablePart, names: Sequence[str], addresses: Addresses) -> pa.Table:
+        read.append(len(addresses))
+        return await at(part, names, addresses)
+
+    monkeypatch.setattr(TablePart, "at", reading)
+    assert table.search_text("fox", "text", 9).num_rows == 9
+    assert read == [9]
 
 
 @pytest.mark.clause("PLAN-024", "AMB-110")
