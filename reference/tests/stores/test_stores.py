@@ -314,6 +314,15 @@ def test_many_ranges_of_a_large_object_are_read_as_one_by_one(store: Store) -> N
     assert store.perform(GetRanges("a", ranges=ranges)) == b"".join(data[at : at + size] for at, size in ranges)
 
 
+def test_ranges_that_lie_close_together_are_one_request_to_an_object_store(s3: S3Server) -> None:
+    store = s3.store()
+    store.perform(Put("a", bytes(3 << 20)))
+    s3.log.clear()
+    close = tuple((at, 1_000) for at in range(0, 1 << 20, 50_000))
+    assert len(store.perform(GetRanges("a", ranges=(*close, ((3 << 20) - 8, 8))))) == 1_000 * len(close) + 8
+    assert s3.log == ["HEAD", "GET", "GET"]
+
+
 @pytest.mark.parametrize(("offset", "length"), [(0, 3), (1, None), (-3, None), (-3, 2), (2, 0)])
 def test_a_range_of_an_empty_object_is_empty(store: Store, offset: int, length: int | None) -> None:
     store.perform(Put("a", b""))
