@@ -22,6 +22,7 @@ from .effects import (
     Request,
     Sleep,
     Spawn,
+    Stamped,
     StoreRequest,
     Task,
     Until,
@@ -73,10 +74,8 @@ class _Performing:
     def perform(self, request: Request[Any]) -> Any:
         match request:
             case StoreRequest():
-                if self.remembering is not None:
-                    self.remembering.before(request)
                 try:
-                    reply, self.last = self.store.perform(request), None
+                    reply, self.last = (self.remembering or self.store).perform(request), None
                 except Outcome as outcome:
                     self.last = outcome
                     raise
@@ -139,7 +138,8 @@ class Meter:
         read = 0
         try:
             reply = self.store.perform(request)
-            read = len(reply) if isinstance(request, Get) else 0
+            if isinstance(request, Get):
+                read = len(reply[0] if isinstance(request, Stamped) else reply)
             return reply
         finally:
             self._spent(Spent(requests=1, bytes_read=read, elapsed_io_ns=self._lap()))

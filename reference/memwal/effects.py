@@ -60,10 +60,7 @@ class Get(StoreRequest[bytes]):
 
 @dataclass(frozen=True, slots=True)
 class GetRanges(Get):
-    """Read parts of an object, offset and length of each; the reply has one behind the other. Raises `NotFound`.
-
-    Which of them are read together, with what lies between, and how many at a time is for the store to choose.
-    """
+    """Read parts of an object, offset and length of each; the reply has one behind the other. Raises `NotFound`."""
 
     ranges: tuple[tuple[int, int], ...] = ()
 
@@ -75,10 +72,12 @@ class Head(StoreRequest[int]):
 
 @dataclass(frozen=True, slots=True)
 class Stat(StoreRequest[Hashable | None]):
-    """What an object has as long as it is the same object, and no other one of its name has. Raises `NotFound`.
+    """What no other object of its name ever has; None: not told. For drivers that keep things. Raises `NotFound`."""
 
-    None if that cannot be told. Drivers ask it where they keep what was made of objects; protocol code does not.
-    """
+
+@dataclass(frozen=True, slots=True)
+class Stamped(Get):
+    """What `Get` gives and, of the very object that it was read of, what `Stat` does. It is for drivers, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .effects import Get, Head, List, ListFolders, Recall, Remember, Stat, StoreRequest
+from .effects import Get, Head, List, ListFolders, Recall, Remember, Stamped, Stat, StoreRequest
 from .errors import InvalidArgument, NotFound, Outcome
 from .stores.base import Store
 
@@ -160,16 +160,33 @@ class Remembering:
             stored = _Entry(request.value, request.size_bytes + _ENTRY_BYTES, recording.stamps)
             self.memory.keep(recording.what, stored)
 
-    def before(self, request: StoreRequest[Any]) -> None:
-        """Note what ``request``, which is about to be performed, looks at; after a change nothing is as it was."""
-        if isinstance(request, Get | Head):
-            if self.open:
-                self._note({request.path: self._stamp(request.path)})
-            return
-        if not isinstance(request, List | ListFolders):
-            self.seen.clear()
-        for each in self.open:
-            each.lasting = False
+    def perform(self, request: StoreRequest[Any]) -> Any:
+        """Perform ``request``, and note what it looks at; after a change nothing is as it was."""
+        if self.open and type(request) is Get and request.path not in self.seen:
+            return self._read(request)
+        if not isinstance(request, Get | Head):
+            if not isinstance(request, List | ListFolders):
+                self.seen.clear()
+            for each in self.open:
+                each.lasting = False
+        elif self.open:
+            self._note({request.path: self._stamp(request.path)})
+        return self.store.perform(request)
+
+    def _read(self, request: Get) -> bytes:
+        """What ``request`` reads; its stamp comes with it, which spares asking the store once more."""
+        path, stamp = request.path, None
+        try:
+            data, stamp = self.store.perform(Stamped(path, request.offset, request.length))
+            self.seen[path] = stamp
+        except NotFound:
+            self.seen[path] = stamp = _ABSENT
+            raise
+        except InvalidArgument:
+            data = self.store.perform(request)  # the store does not tell
+        finally:
+            self._note({path: stamp})
+        return data  # type: ignore[no-any-return]
 
     def pause(self) -> None:
         """Time goes by: objects are asked again."""

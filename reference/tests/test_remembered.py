@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lance
 import memwal
@@ -12,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memwal.drive import drive
-from memwal.effects import Get, Grew, Io, List, PutIfAbsent, Stat, StoreRequest, remembered
-from memwal.errors import ArtifactError, InvalidArgument, NotFound
+from memwal.effects import Get, Grew, Io, List, PutIfAbsent, Stamped, Stat, StoreRequest, remembered
+from memwal.errors import ArtifactError, InvalidArgument, NotFound, Throttled
 from memwal.remembered import ReadMemory
 from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
@@ -327,3 +329,59 @@ def test_the_stamp_of_an_object_that_is_not_there_is_an_error(store: MemoryStore
     with pytest.raises(NotFound):
         store.perform(Stat("b"))
     assert store.perform(List("")) == ("a",)
+
+
+class WithoutStamps(MemoryStore):
+    """A store that was written before there were stamps."""
+
+    def perform(self, request: StoreRequest[Any]) -> Any:
+        if isinstance(request, Stamped | Stat):
+            raise InvalidArgument(f"stores cannot perform the request {type(request).__name__}")
+        return super().perform(request)
+
+
+def test_of_a_store_that_tells_no_stamps_nothing_is_kept() -> None:
+    store, memory = WithoutStamps({"a": b"1"}), ReadMemory(MIB)
+    ask, made = counted("a")
+    assert [ask(store, memory) for _ in range(2)] == [b"1", b"1"]
+    assert (len(made), len(memory)) == (2, 0)
+
+
+class Throttling(MemoryStore):
+    """A store that answers each other read only."""
+
+    reads = 0
+
+    def perform(self, request: StoreRequest[Any]) -> Any:
+        self.reads += isinstance(request, Get)
+        if isinstance(request, Get) and self.reads % 2:
+            raise Throttled(request.path)
+        return super().perform(request)
+
+
+def test_a_read_that_is_throttled_is_repeated_where_things_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    store, memory = Throttling({"a": b"1"}), ReadMemory(MIB)
+    ask, made = counted("a")
+    assert [ask(store, memory) for _ in range(2)] == [b"1", b"1"]
+    store.objects["a"] = b"2"
+    assert ask(store, memory) == b"2"
+    assert len(made) == 3
+
+
+def test_what_is_made_of_an_absence_is_kept_until_there_is_an_object() -> None:
+    store, memory, made = MemoryStore({}), ReadMemory(MIB), list[bytes]()
+
+    async def make() -> bytes:
+        try:
+            made.append(await IO.get("a"))
+        except NotFound:
+            made.append(b"nothing")
+        return made[-1]
+
+    def ask() -> bytes:
+        return drive(remembered(IO, "a", make, len), store, memory=memory)
+
+    assert [ask(), ask(), made] == [b"nothing", b"nothing", [b"nothing"]]
+    store.objects["a"] = b"1"
+    assert [ask(), ask(), made] == [b"1", b"1", [b"nothing", b"1"]]

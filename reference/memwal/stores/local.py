@@ -22,6 +22,7 @@ from ..effects import (
     Put,
     PutIfAbsent,
     RenameIfAbsent,
+    Stamped,
     Stat,
     StoreRequest,
 )
@@ -29,6 +30,7 @@ from ..errors import InvalidArgument, NotFound, StorageError
 from . import files
 from .base import Handlers, handler, spans_of
 
+_Stamp = tuple[int, int, int, int, int]
 _CHUNK_BYTES = 1 << 20
 _TICK_NS = 20_000_000
 """More than what the clock by which a file system stamps files advances at a time."""
@@ -74,23 +76,24 @@ class LocalStore:
         """Nothing is held open between requests."""
 
     def _get(self, request: Get) -> bytes:
+        return self._stamped(request)[0]
+
+    def _stamped(self, request: Get) -> tuple[bytes, _Stamp | None]:
         file = _opened(self._prefix + request.path, request.path)
         try:
-            spans = spans_of(request, _size_of(file, request.path))
+            found = _status_of(file, request.path)
+            stamp = _stamp_of(found)  # before it is read: then it is this file's, or no one's
+            spans = spans_of(request, found.st_size)
             parts = (_chunks(file, first, end, end - first, request.path) for first, end in spans)
-            return b"".join(chain.from_iterable(parts))
+            return b"".join(chain.from_iterable(parts)), stamp
         finally:
             os.close(file)
 
     def _head(self, request: Head) -> int:
         return _status(self._prefix + request.path, request.path).st_size
 
-    def _stamp(self, request: Stat) -> tuple[int, ...] | None:
-        """No other file that ever had the name has the same: a new one has another number or was changed later."""
-        found = _status(self._prefix + request.path, request.path)
-        if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _TICK_NS:
-            return None  # a file that replaces it now may get the same times
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    def _stamp(self, request: Stat) -> _Stamp | None:
+        return _stamp_of(_status(self._prefix + request.path, request.path))
 
     def _list(self, request: List) -> tuple[str, ...]:
         folder = f"{request.path}/" if request.path else ""
@@ -145,7 +148,7 @@ class LocalStore:
         target = self._writable(request.target)
         file = _opened(self._prefix + request.path, request.path)
         try:
-            chunks = _chunks(file, 0, _size_of(file, request.path), _CHUNK_BYTES, request.path)
+            chunks = _chunks(file, 0, _status_of(file, request.path).st_size, _CHUNK_BYTES, request.path)
             files.replace(target, chunks, request.target, self._fsync)
         finally:
             os.close(file)
@@ -193,12 +196,19 @@ def _opened(path: str, name: str) -> int:
         raise _unreadable(error, name) from error
 
 
-def _size_of(file: int, name: str) -> int:
-    """Bytes of an open file. Raises `NotFound` for what is no object."""
+def _status_of(file: int, name: str) -> os.stat_result:
+    """Of an open file. Raises `NotFound` for what is no object."""
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode):
         raise NotFound(name)
-    return found.st_size
+    return found
+
+
+def _stamp_of(found: os.stat_result) -> _Stamp | None:
+    """No other file that ever had the name has the same: a new one has another number or was changed later."""
+    if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _TICK_NS:
+        return None  # a file that replaces it now may get the same times
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _unreadable(error: OSError, name: str) -> NotFound | StorageError:
@@ -272,4 +282,5 @@ _HANDLERS: Handlers[LocalStore] = {
     Copy: LocalStore._copy,
     RenameIfAbsent: LocalStore._rename_if_absent,
     Stat: LocalStore._stamp,
+    Stamped: LocalStore._stamped,
 }

@@ -23,6 +23,7 @@ from ..effects import (
     Put,
     PutIfAbsent,
     RenameIfAbsent,
+    Stamped,
     Stat,
     StoreRequest,
 )
@@ -34,7 +35,7 @@ from .base import handler, spans_of
 class Returned:
     """The reply of a request that succeeded."""
 
-    value: bytes | int | tuple[str, ...] | None
+    value: bytes | int | tuple[Any, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,18 @@ _DONE = Returned(None)
 
 def _get(objects: Readable, request: Get) -> _Answer:
     data = objects.get(request.path)
-    if data is None:
-        return Raised(NotFound, request.path), ()
-    if type(request) is Get and request.offset == 0 and request.length is None:
-        return Returned(data), ()
-    return Returned(b"".join(data[first:end] for first, end in spans_of(request, len(data)))), ()
+    return (Raised(NotFound, request.path) if data is None else Returned(_read(data, request))), ()
+
+
+def _stamped(objects: Readable, request: Stamped) -> _Answer:
+    data = objects.get(request.path)
+    return (Raised(NotFound, request.path) if data is None else Returned((_read(data, request), data))), ()
+
+
+def _read(data: bytes, request: Get) -> bytes:
+    if not isinstance(request, GetRanges) and request.offset == 0 and request.length is None:
+        return data
+    return b"".join(data[first:end] for first, end in spans_of(request, len(data)))
 
 
 def _head(objects: Readable, request: Head) -> _Answer:
@@ -150,6 +158,7 @@ _ANSWERED: dict[type[StoreRequest[Any]], Callable[[Readable, Any], _Answer]] = {
     Copy: _copy,
     RenameIfAbsent: _rename_if_absent,
     Stat: _stamp,
+    Stamped: _stamped,
 }
 
 _AFTER_SLASH = chr(ord("/") + 1)

@@ -22,6 +22,7 @@ from ..effects import (
     Put,
     PutIfAbsent,
     RenameIfAbsent,
+    Stamped,
     Stat,
     StoreRequest,
 )
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore as Obstore
 
 T = TypeVar("T")
+_Stamp = tuple[object, ...]
 
 PATIENCE_S = 30.0
 """How long a store may be silent where the caller does not say."""
@@ -144,11 +146,13 @@ class ObjectStore:
         return kept
 
     def _get(self, request: Get) -> bytes:
+        return self._stamped(request)[0]
+
+    def _stamped(self, request: Get) -> tuple[bytes, _Stamp | None]:
         path, offset, length = request.path, request.offset, request.length
         slice_of(0, offset, length)  # refuses a negative length
         if length == 0:
-            self._size(path)
-            return b""
+            return b"", _stamp_of(self._described(path))
         options: GetOptions = {}
         if offset < 0:
             options = {"range": {"suffix": -offset}}
@@ -157,17 +161,20 @@ class ObjectStore:
         elif offset > 0:
             options = {"range": {"offset": offset}}
         try:
-            return bytes(self._reads.get(self._prefix + path, options=options).bytes())[:length]
+            found = self._reads.get(self._prefix + path, options=options)
+            return bytes(found.bytes())[:length], _stamp_of(found.meta)
         except RAISED as error:
             # Stores refuse a range that begins at the end or behind it, and Azure every range that counts from the end.
             if not options or verdict(error, changes=False) is not StoreVerdict.REFUSED:
                 raise _outcome(error, path, changes=False) from None
-            first, end = slice_of(self._size(path), offset, length)
+            described = self._described(path)
+            first, end = slice_of(described["size"], offset, length)
             if first < end and not isinstance(error, exceptions.NotSupportedError):
                 raise _outcome(error, path, changes=False) from None
         if first == end:
-            return b""
-        return _reading(path, lambda: bytes(self._reads.get_range(self._prefix + path, start=first, end=end)))
+            return b"", _stamp_of(described)
+        data = _reading(path, lambda: bytes(self._reads.get_range(self._prefix + path, start=first, end=end)))
+        return data, _stamp_of(described)
 
     def _get_ranges(self, request: GetRanges) -> bytes:
         """Parts that lie close together come by one request, and several requests are under way at once."""
@@ -179,10 +186,8 @@ class ObjectStore:
     def _head(self, request: Head) -> int:
         return self._size(request.path)
 
-    def _stamp(self, request: Stat) -> tuple[object, ...] | None:
-        """By the store's mark of the content; None where it gives none."""
-        found = self._described(request.path)
-        return (found["size"], found["last_modified"], found["e_tag"]) if found.get("e_tag") else None
+    def _stamp(self, request: Stat) -> _Stamp | None:
+        return _stamp_of(self._described(request.path))
 
     def _size(self, path: str) -> int:
         size: int = self._described(path)["size"]
@@ -320,6 +325,11 @@ def _no_conditional_put(error: BaseException) -> str:
     return ": no conditional put [AMB-38]" if missing else ""
 
 
+def _stamp_of(found: ObjectMeta) -> _Stamp | None:
+    """By the store's mark of the content; None where it gives none."""
+    return (found["size"], found["last_modified"], found["e_tag"]) if found.get("e_tag") else None
+
+
 _HANDLERS: Handlers[ObjectStore] = {
     Get: ObjectStore._get,
     GetRanges: ObjectStore._get_ranges,
@@ -332,4 +342,5 @@ _HANDLERS: Handlers[ObjectStore] = {
     Copy: ObjectStore._copy,
     RenameIfAbsent: ObjectStore._rename_if_absent,
     Stat: ObjectStore._stamp,
+    Stamped: ObjectStore._stamped,
 }

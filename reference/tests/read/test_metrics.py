@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from memwal.api.queries import Queries
 from memwal.cli.main import app
-from memwal.effects import Get, StoreRequest
+from memwal.effects import Get, Stamped, StoreRequest
 from memwal.errors import InvalidArgument
 from memwal.index import transforms
 from memwal.stores.local import LocalStore
@@ -48,7 +48,8 @@ class Counting(LocalStore):
         if "/manifest/" in getattr(request, "path", ""):
             self.manifests.add(request.path.partition("/manifest/")[0])  # type: ignore[attr-defined]
         reply = super().perform(request)
-        self.bytes_given += len(reply) if isinstance(request, Get) else 0
+        if isinstance(request, Get):
+            self.bytes_given += len(reply[0] if isinstance(request, Stamped) else reply)
         return reply
 
 
@@ -78,11 +79,12 @@ def _manifests_of(table: memwal.Table, store: Counting, wanted: str) -> set[str]
     return set(store.manifests)
 
 
+@pytest.mark.parametrize("remember_bytes", [0, 1 << 24])
 @pytest.mark.parametrize("name", QUERIES)
 def test_what_the_nodes_of_a_plan_spend_is_in_sum_what_the_store_was_asked_for(
-    base: Base, store: Counting, name: str
+    base: Base, store: Counting, name: str, remember_bytes: int
 ) -> None:
-    table = memwal.open(base.place.name, store=store)
+    table = memwal.open(base.place.name, store=store, remember_bytes=remember_bytes)
     before = store.requests, store.bytes_given
     told = json.loads(table.explain(**QUERIES[name], analyse=True, form="json"))
     asked = store.requests - before[0], store.bytes_given - before[1]

@@ -37,6 +37,8 @@ from memwal.effects import (
     Put,
     PutIfAbsent,
     RenameIfAbsent,
+    Stamped,
+    Stat,
     StoreRequest,
 )
 from memwal.errors import (
@@ -312,6 +314,37 @@ def test_many_ranges_of_a_large_object_are_read_as_one_by_one(store: Store) -> N
     store.perform(Put("a", data))
     ranges = (*((at, 1_000) for at in range(0, len(data), 50_000)), (0, 1 << 20), (1 << 20, 1 << 20))
     assert store.perform(GetRanges("a", ranges=ranges)) == b"".join(data[at : at + size] for at, size in ranges)
+
+
+@pytest.mark.parametrize(("offset", "length"), [(0, None), (3, None), (3, 4), (-3, None), (4, 0), (25, 3)])
+def test_what_is_read_comes_with_the_stamp_of_its_object(
+    store: Store, monkeypatch: pytest.MonkeyPatch, offset: int, length: int | None
+) -> None:
+    monkeypatch.setattr("memwal.stores.local._TICK_NS", 0)  # files are old enough at once
+    store.perform(Put("f/a", b"0123456789"))
+    asked = Get("f/a", offset, length)
+    stamp = store.perform(Stat("f/a"))
+    assert stamp is not None
+    assert store.perform(Stamped("f/a", offset, length)) == (store.perform(asked), stamp)
+    assert answer(store, Stamped("f/b", offset, length)) == (NotFound, "f/b")
+
+
+def test_a_file_that_may_be_replaced_within_a_tick_of_the_clock_has_no_stamp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memwal.stores.local._TICK_NS", 1 << 62)
+    store = LocalStore(tmp_path)
+    store.perform(Put("a", b"data"))
+    assert store.perform(Stamped("a")) == (b"data", None)
+
+
+def test_a_stamp_costs_no_request_of_its_own(s3: S3Server) -> None:
+    store = s3.store()
+    store.perform(Put("a", b"0123456789"))
+    s3.log.clear()
+    for asked in (Stamped("a"), Stamped("a", 3), Stamped("a", 3, 4), Stamped("a", -3)):
+        store.perform(asked)
+    assert s3.log == ["GET"] * 4
 
 
 def test_ranges_that_lie_close_together_are_one_request_to_an_object_store(s3: S3Server) -> None:
