@@ -267,7 +267,7 @@ def test_random_orders_of_one_seed_are_the_same() -> None:
 def test_a_race_that_fails_is_saved_and_becomes_faults_by_name(
     cases: CaseRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(racing, "spread", lambda found, most: found[4:5])  # before the claim's manifest
+    monkeypatch.setattr(racing, "spread", lambda found, most: found[3:4])  # before the claim's manifest
     (planted,) = bugs.choose(["plain_manifest_put"])
     race = scenarios.load(GATE / "two_writers_in_any_order.json")
     with engine_with(planted):

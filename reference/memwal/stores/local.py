@@ -82,7 +82,7 @@ class LocalStore:
         file = _opened(self._prefix + request.path, request.path)
         try:
             found = _status_of(file, request.path)
-            stamp = _stamp_of(found)  # before it is read: then it is this file's, or no one's
+            stamp = _stamp_of(found)  # before the file is read, so that no later one can have it
             spans = spans_of(request, found.st_size)
             parts = (_chunks(file, first, end, end - first, request.path) for first, end in spans)
             return b"".join(chain.from_iterable(parts)), stamp
