@@ -97,11 +97,11 @@ class Layout:
         return frozenset(wanted)
 
 
-def joined(wanted: Iterable[Range]) -> tuple[Range, ...]:
-    """``wanted`` in order, with those that lie at most `GAP_BYTES` apart in one; none is empty."""
+def joined(wanted: Iterable[Range], gap: int = GAP_BYTES) -> tuple[Range, ...]:
+    """``wanted`` in order, with those that lie at most ``gap`` bytes apart in one; none is empty."""
     starts, ends = list[int](), list[int]()
     for position, size in sorted(part for part in wanted if part[1]):
-        if ends and position - ends[-1] <= GAP_BYTES:
+        if ends and position - ends[-1] <= gap:
             ends[-1] = max(ends[-1], position + size)
         else:
             starts.append(position)

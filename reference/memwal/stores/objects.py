@@ -184,12 +184,8 @@ class ObjectStore:
         path = request.path
         spans = spans_of(request, self._size(path))  # obstore panics for parts beyond the end
         starts, ends = [[span[end] for span in spans if span[0] < span[1]] for end in (0, 1)]
-        return b"".join(
-            _reading(
-                path,
-                lambda: self._reads.get_ranges(self._prefix + path, starts=starts, ends=ends, coalesce=_CLOSE_BYTES),
-            )
-        )
+        name, close = self._prefix + path, _CLOSE_BYTES
+        return b"".join(_reading(path, lambda: self._reads.get_ranges(name, starts=starts, ends=ends, coalesce=close)))
 
     def _head(self, request: Head) -> int:
         return self._size(request.path)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..codec import mini_blocks
 from ..codec.data_file import Decoder
-from ..codec.file_layout import Page, Range
+from ..codec.file_layout import Page, Range, joined
 from ..codec.mini_blocks import Chunks
 from ..codec.scratch import Piece
 from ..effects import Io, remembered
@@ -58,10 +58,11 @@ class Held:
 
     async def fetch(self, io: Io, file: StoredFile, wanted: Collection[Range]) -> list[Piece]:
         """What is missing of ``wanted``."""
-        missing = sorted({each for each in wanted if each[1]} - self.ranges)
-        self.ranges.update(missing)
-        self.size_bytes += sum(size for _, size in missing)
-        return await parts(io, file.name, missing, file.size_bytes)
+        missing = set(wanted) - self.ranges
+        self.ranges |= missing
+        together = joined(missing, 0)
+        self.size_bytes += sum(size for _, size in together)
+        return await parts(io, file.name, together, file.size_bytes)
 
 
 @dataclass(slots=True)
@@ -95,14 +96,14 @@ async def parts_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64], hel
             elif first < end:
                 whole += page.buffers
     found = await held.fetch(io, file, whole)
-    fetched = dict(found)
     chunks: list[Range] = []
     for page, inside in chunked:
         assert page.word is not None
         words, values = page.buffers[:2]
         if words not in held.chunks:
             # What is held of a page without where its chunks are is all of it.
-            data = bytes(fetched.get(words[0], b""))
+            at, data = next((part for part in found if 0 <= words[0] - part[0] < len(part[1])), (words[0], b""))
+            data = bytes(memoryview(data)[words[0] - at :][: words[1]])
             held.chunks[words] = mini_blocks.chunks(data, page.word, values, page.end_row - page.first_row)
         there = held.chunks[words]
         chunks += [values] if there is None else there.of(inside)
