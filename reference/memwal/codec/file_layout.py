@@ -97,11 +97,12 @@ class Layout:
         return frozenset(wanted)
 
 
-def joined(wanted: Iterable[Range], gap: int = GAP_BYTES) -> tuple[Range, ...]:
-    """``wanted`` in order, with those that lie at most ``gap`` bytes apart in one; none is empty."""
+def joined(wanted: Iterable[Range], gap: int | None = None) -> tuple[Range, ...]:
+    """``wanted`` in order, with those that lie at most ``gap`` bytes (`GAP_BYTES`) apart in one; none is empty."""
     starts, ends = list[int](), list[int]()
+    most = GAP_BYTES if gap is None else gap
     for position, size in sorted(part for part in wanted if part[1]):
-        if ends and position - ends[-1] <= gap:
+        if ends and position - ends[-1] <= most:
             ends[-1] = max(ends[-1], position + size)
         else:
             starts.append(position)
