@@ -49,7 +49,7 @@ class BesideReport:
 class Beside:
     """Context manager: calls ``step`` in a thread until it is left, with ``pause_s`` between two calls."""
 
-    def __init__(self, name: str, step: Callable[[], None], pause_s: float = 0.1) -> None:
+    def __init__(self, name: str, step: Callable[[], None], pause_s: float = 0.02) -> None:
         self._step, self._pause_s = step, pause_s
         self._failure: BaseException | None = None
         self._stop = threading.Event()
