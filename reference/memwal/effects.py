@@ -72,7 +72,10 @@ class Head(StoreRequest[int]):
 
 @dataclass(frozen=True, slots=True)
 class Stat(StoreRequest[Hashable | None]):
-    """What no other object of its name ever has; None: not told. For drivers that keep things. Raises `NotFound`."""
+    """What an object has as long as it is the same object, and no other one of its name has. Raises `NotFound`.
+
+    None if that cannot be told. Drivers ask it where they keep what was made of objects; protocol code does not.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,12 +312,10 @@ class Io:
     remembers: bool = False
     """Whether the driver keeps what was made of objects (`remembered`)."""
 
-    def child(self, name: str) -> Io:
-        """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store.
-
-        It has no `location` of its own.
-        """
-        return Io(self.path(name), self.commits, interpretation=self.interpretation, remembers=self.remembers)
+    def child(self, name: str, commits: Commits | None = None, location: str = "") -> Io:
+        """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store."""
+        how = commits or self.commits
+        return Io(self.path(name), how, location, interpretation=self.interpretation, remembers=self.remembers)
 
     @property
     def external(self) -> Io:

@@ -25,8 +25,8 @@ HASH = "hash"
 """Parameter that records the hash profile (AMB-59)."""
 NUM_BUCKETS = "num_buckets"
 WIDTH = "width"
-_NUMBER = re.compile(r"[0-9]{1,19}")
 WIDTH_MAX = 2**31 - 1
+_NUMBER = re.compile(r"[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

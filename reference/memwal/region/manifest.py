@@ -50,9 +50,7 @@ def folder(table: Io, region: RegionId) -> Io:
     external manifest store has nothing but the versions of the table. Its `Io.location` follows from the table's.
     """
     name = paths.region(region)
-    location = f"{table.location}/{name}" if table.location else ""
-    root, read_as = table.path(name), table.interpretation
-    return Io(root, Commits.PUT, location, interpretation=read_as, remembers=table.remembers)
+    return table.child(name, Commits.PUT, f"{table.location}/{name}" if table.location else "")
 
 
 @implements(

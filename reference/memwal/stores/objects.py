@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from obstore import exceptions
@@ -184,8 +185,8 @@ class ObjectStore:
         path = request.path
         spans = spans_of(request, self._size(path))  # obstore panics for parts beyond the end
         starts, ends = [[span[end] for span in spans if span[0] < span[1]] for end in (0, 1)]
-        name, close = self._prefix + path, _CLOSE_BYTES
-        return b"".join(_reading(path, lambda: self._reads.get_ranges(name, starts=starts, ends=ends, coalesce=close)))
+        read = partial(self._reads.get_ranges, self._prefix + path, starts=starts, ends=ends, coalesce=_CLOSE_BYTES)
+        return b"".join(_reading(path, read))
 
     def _head(self, request: Head) -> int:
         return self._size(request.path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -56,7 +56,7 @@ class Held:
     """Of pages, by their first buffer, where their chunks are; None if it does not say."""
     size_bytes: int = 0
 
-    async def fetch(self, io: Io, file: StoredFile, wanted: Collection[Range]) -> list[Piece]:
+    async def fetch(self, io: Io, file: StoredFile, wanted: Iterable[Range]) -> list[Piece]:
         """What is missing of ``wanted``."""
         missing = set(wanted) - self.ranges
         self.ranges |= missing
