@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 import pytest
-from memwal.keys import KeySet, newest, repeated
+from memwal.keys import KeySet, among, newest, repeated
 from memwal.seen import Seen
 
 
@@ -48,3 +48,13 @@ def test_a_set_of_keys_tells_about_how_many_bytes_it_takes(of: Callable[[int], o
     texts = keys.column("k").nbytes if pa.types.is_string(keys.column("k").type) else 0
     assert 10_000 <= large - texts <= 40 * 10_000
     assert 5 <= large / small <= 20
+
+
+@pytest.mark.parametrize("values", [[1, 2], ["a", "b"], [None, 1], [0.5, 1.5], [b"x", None]])
+def test_one_row_is_among_the_keys_that_it_is_equal_to_as_among_many(values: list[object]) -> None:
+    keys = pa.table({"k": values, "l": [7, 7]})
+    for place in range(2):
+        row = keys.slice(place, 1).append_column("value", pa.array([place]))
+        own, other = keys.slice(place, 1), keys.slice(1 - place, 1)
+        for asked, there in [(own, True), (keys, True), (other, False), (keys.slice(0, 0), False)]:
+            assert among(row, asked).equals(row.slice(0, int(there))), (row, asked)

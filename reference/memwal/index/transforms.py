@@ -126,7 +126,7 @@ def _stored(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _cast(found: pa.Array, declared: pa.DataType, field: RegionField) -> pa.Array:
     try:
-        return found.cast(declared)
+        return found if found.type == declared else found.cast(declared)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         reason = f"a value of region field {field.field_id!r} is no {field.result_type}: {error}"
         raise InvalidArgument(reason, clause="REGION-024") from error

@@ -68,7 +68,7 @@ def field_of(base: TableState, name: str) -> pa.Field:
 
 def is_stored(base: TableState, name: str) -> bool:
     """Whether the table has the column."""
-    return name in base.schema.names
+    return name in base.field_ids
 
 
 def check(base: TableState, names: Iterable[str]) -> None:

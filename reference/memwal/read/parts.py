@@ -328,12 +328,13 @@ class TablePart:
 
     @implements("AMB-50")
     def _check_nulls(self, rows: pa.Table) -> None:
-        strict = {field.name for field in self.base.schema if not field.nullable}
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
-            null = column.is_null() if name in strict and column.null_count else None
-            if null is not None and TOMBSTONE in rows.schema.names:
+            if not column.null_count or name not in self.base.field_ids or self.base.schema.field(name).nullable:
+                continue  # there are none, or there may be
+            null = column.is_null()
+            if TOMBSTONE in rows.schema.names:
                 null = pc.and_not(null, rows.column(TOMBSTONE))
-            if null is not None and pc.any(null).as_py():
+            if pc.any(null).as_py():
                 raise ArtifactError("AMB-50", self.io.root, f"column {name!r} has NULLs, and the table has none in it")
 
     def _schema(self, state: TableState, names: Sequence[str], *, addressed: bool = True) -> pa.Schema:

@@ -29,6 +29,8 @@ AnyRows = TypeVar("AnyRows", bound=Rows)
 ROW_ADDRESS = "_rowaddr"
 """Name of the row address column: uint64, fragment id in the high half, row offset in the low half."""
 
+_ADDRESS = pa.field(ROW_ADDRESS, pa.uint64(), nullable=False)
+
 FETCH_BYTES = 64 << 20
 """About how many encoded bytes of a fragment are in memory at once; at least one page per column."""
 BATCH_BYTES = 32 << 20
@@ -324,7 +326,7 @@ async def take(
 
 def _addressed(rows: pa.Table, fragment: table_pb2.DataFragment, offsets: Offsets) -> pa.Table:
     addresses = (np.uint64(fragment.id) << np.uint64(32)) + offsets
-    return rows.append_column(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False), cellwise.numbers(addresses))
+    return rows.append_column(_ADDRESS, cellwise.numbers(addresses))
 
 
 @implements("TXN-003")
@@ -340,5 +342,5 @@ async def scan(
     ]
     fields = [state.schema.field(n) for n in names]
     if with_row_address:
-        fields.append(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False))
+        fields.append(_ADDRESS)
     return pa.concat_tables([pa.schema(fields).empty_table(), *parts])

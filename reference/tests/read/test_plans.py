@@ -707,7 +707,8 @@ def test_deduplication_streams_and_keeps_the_highest_generation_and_of_it_the_la
     base = Batches(-1, taken, {"id": [5, 4], "v": ["e", "old"]}, {"id": [5, 6], "v": ["old", "f"]})
     names = ("id", "v")
     union = Union(Scan(base, names), [[Scan(newest, names), Scan(older, names)]])
-    like = SimpleNamespace(primary_key=("id",), schema=pa.schema([("id", pa.int64()), ("v", pa.string())]))
+    schema = pa.schema([("id", pa.int64()), ("v", pa.string())])
+    like = SimpleNamespace(primary_key=("id",), schema=schema, field_ids={"id": 0, "v": 1})
 
     async def whole() -> list[tuple[list[str], list[str]]]:
         return [(rows.column("v").to_pylist(), list(taken)) async for rows in Deduplicate(like, names, union).stream()]
