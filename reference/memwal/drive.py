@@ -47,14 +47,24 @@ def _no_listener(event: str, fields: dict[str, object]) -> None:
 
 
 def drive(
-    coroutine: Protocol[T], store: Store, listener: Listener = _no_listener, memory: ReadMemory | None = None
+    coroutine: Protocol[T],
+    store: Store,
+    listener: Listener = _no_listener,
+    memory: ReadMemory | None = None,
+    *,
+    concurrent: bool = False,
 ) -> T:
     """Run a protocol coroutine to its end on ``store``; returns its result or raises its error.
 
-    ``memory``: keeps what was worked out of stored objects from run to run.
+    ``memory``: keeps what was worked out of stored objects from run to run. ``concurrent``: it may spawn others.
     """
-    remembering = Remembering(memory, store) if memory is not None else None
-    return run(coroutine, _Performing(store, listener, remembering).perform)
+    if concurrent:
+        return Threads(store, listener, memory=memory).run(coroutine)
+    return run(coroutine, _performing(store, listener, memory).perform)
+
+
+def _performing(store: Store, listener: Listener, memory: ReadMemory | None) -> _Performing:
+    return _Performing(store, listener, Remembering(memory, store) if memory is not None else None)
 
 
 @dataclass(slots=True)
@@ -70,6 +80,10 @@ class _Performing:
     remembering: Remembering | None = None
     last: Outcome | None = None
     """What the last request to the store raised, if it did."""
+
+    def branch(self) -> _Performing:
+        """That of a coroutine which this one spawns."""
+        return _Performing(self.store, self.listener, self.remembering and self.remembering.branch())
 
     def perform(self, request: Request[Any]) -> Any:
         match request:
@@ -183,11 +197,17 @@ class Threads:
     explorer. A thread of a spawned coroutine keeps the program from ending before it has ended, too.
     """
 
-    def __init__(self, store: Store, listener: Listener = _no_listener, name: str = "memwal") -> None:
-        """``name``: of the threads of spawned coroutines."""
+    def __init__(
+        self,
+        store: Store,
+        listener: Listener = _no_listener,
+        name: str = "memwal",
+        memory: ReadMemory | None = None,
+    ) -> None:
+        """``name``: of the threads of spawned coroutines. ``memory``: as `drive` takes it."""
         self.changed = threading.Condition(threading.Lock())
         """Held while looking at what the coroutines share; notified after every step."""
-        self._store, self._listener, self._name = store, listener, name
+        self._store, self._listener, self._name, self._memory = store, listener, name, memory
         self._spawned: dict[int, _Spawned] = {}
         self._count = 0
         self._waiting = 0
@@ -197,7 +217,9 @@ class Threads:
 
         Whatever is raised in a request, an interruption too, is raised in the coroutine.
         """
-        performing = _Performing(self._store, self._listener)
+        return self._run(coroutine, _performing(self._store, self._listener, self._memory))
+
+    def _run(self, coroutine: Protocol[T], performing: _Performing) -> T:
         reply: Any = None
         failure: BaseException | None = None
         try:
@@ -240,12 +262,12 @@ class Threads:
             reply, failure = None, None
             try:
                 match request:
-                    case StoreRequest() | Sleep():
+                    case StoreRequest() | Sleep() | Recall():
                         return request
                     case Note():
                         notes.append(request)
                     case Spawn(start):
-                        reply = self._spawn(start)
+                        reply = self._spawn(start, performing.branch())
                     case Join(task):
                         reply = self._join(task)
                     case Until():
@@ -255,17 +277,18 @@ class Threads:
             except BaseException as raised:  # noqa: BLE001 - it is passed on to the coroutine
                 failure = raised
 
-    def _spawn(self, start: Callable[[], Protocol[T]]) -> Task[T]:
+    def _spawn(self, start: Callable[[], Protocol[T]], performing: _Performing) -> Task[T]:
         self._count += 1
-        thread = threading.Thread(target=self._work, args=(self._count, start), name=self._name, daemon=False)
+        work = self._count, start, performing
+        thread = threading.Thread(target=self._work, args=work, name=self._name, daemon=False)
         self._spawned[self._count] = _Spawned(thread)
         thread.start()
         return Task(self._count)
 
-    def _work(self, number: int, start: Callable[[], Protocol[Any]]) -> None:
+    def _work(self, number: int, start: Callable[[], Protocol[Any]], performing: _Performing) -> None:
         spawned = self._spawned[number]
         try:
-            spawned.result = self.run(start())
+            spawned.result = self._run(start(), performing)
         except BaseException as failure:  # noqa: BLE001 - it is passed on, to the coroutine that joins
             spawned.failure = failure
         with self.changed:

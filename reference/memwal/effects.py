@@ -181,25 +181,6 @@ class Until(Request[bool]):
     timeout_ms: Milliseconds | None = None
 
 
-async def until(holds: Callable[[], bool], timeout_ms: Milliseconds | None = None) -> bool:
-    """As `Until`; where it holds already no other coroutine runs first."""
-    return holds() or await Until(holds, timeout_ms)
-
-
-@dataclass(slots=True)
-class Turn:
-    """What one coroutine of a process has at a time; an asynchronous context manager that waits for it."""
-
-    taken: bool = False
-
-    async def __aenter__(self) -> None:
-        await until(lambda: not self.taken)
-        self.taken = True
-
-    async def __aexit__(self, *_: object) -> None:
-        self.taken = False
-
-
 @dataclass(frozen=True, slots=True)
 class Note(Request[None]):
     """A ghost event for oracles and progress displays: free, and without effect on the protocol."""
@@ -311,11 +292,13 @@ class Io:
     """What the texts leave open, as every process that works in this folder reads it."""
     remembers: bool = False
     """Whether the driver keeps what was made of objects (`remembered`)."""
+    concurrent: bool = False
+    """Whether requests take so long that those which do not need each other are made at once (`concurrently`)."""
 
     def child(self, name: str, commits: Commits | None = None, location: str = "") -> Io:
         """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store."""
-        how = commits or self.commits
-        return Io(self.path(name), how, location, interpretation=self.interpretation, remembers=self.remembers)
+        how, below = commits or self.commits, self.path(name)
+        return Io(below, how, location, self.remembers, self.concurrent, interpretation=self.interpretation)
 
     @property
     def external(self) -> Io:

@@ -23,6 +23,8 @@ REMEMBERED_BYTES = 512 << 20
 
 _ABSENT = "absent"
 """The stamp of an object that is not there."""
+_NOT_ASKED: Hashable = object()
+"""Where an object was not asked for its stamp."""
 _ENTRY_BYTES = 512
 """About what an entry takes besides its value."""
 
@@ -125,13 +127,20 @@ class Recording:
 
 @dataclass(slots=True)
 class Remembering:
-    """A `ReadMemory` in one run of one coroutine, in which an object is asked for its stamp once."""
+    """A `ReadMemory` in one run of one coroutine, in which an object is asked for its stamp once.
+
+    Coroutines that it spawns have branches of it, and may be at work at the same time.
+    """
 
     memory: ReadMemory
     store: Store
     seen: Stamps = field(default_factory=dict)
     open: list[Recording] = field(default_factory=list)
     """What is being worked out, one within another."""
+
+    def branch(self) -> Remembering:
+        """That of a coroutine which is spawned: it works on what is being worked out."""
+        return replace(self, open=list(self.open))
 
     def recall(self, request: Recall) -> tuple[Any, Recording | None]:
         """The value; or None, and what `remember` is to be told."""
@@ -193,24 +202,26 @@ class Remembering:
         self.seen.clear()
 
     def _holds(self, stamps: Stamps) -> bool:
-        seen = self.seen
         for path, stamp in stamps.items():  # noqa: SIM110 - most have one, and a generator takes longer than that
-            if (seen[path] if path in seen else self._stamp(path)) != stamp:
+            if self._stamp(path) != stamp:
                 return False
         return True
 
     def _note(self, stamps: Stamps) -> None:
         for each in self.open:
             each.stamps.update(stamps)
-            each.lasting &= None not in stamps.values()
+            if None in stamps.values():
+                each.lasting = False
 
     def _stamp(self, path: str) -> Hashable:
         """None if the store does not tell: then nothing is the same."""
-        if path not in self.seen:
+        stamp = self.seen.get(path, _NOT_ASKED)
+        if stamp is _NOT_ASKED:
             try:
-                self.seen[path] = self.store.perform(Stat(path))
+                stamp = self.store.perform(Stat(path))
             except NotFound:
-                self.seen[path] = _ABSENT
+                stamp = _ABSENT
             except (Outcome, InvalidArgument):
                 return None
-        return self.seen[path]
+            self.seen[path] = stamp
+        return stamp

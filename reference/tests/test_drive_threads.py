@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memwal.coroutines import Turn, until
 from memwal.drive import Threads
-from memwal.effects import Io, Join, Spawn, Turn, until
+from memwal.effects import Io, Join, Spawn
 from memwal.errors import InvalidArgument, NotFound
 from memwal.ids import Milliseconds
 from memwal.revisions import STRICT

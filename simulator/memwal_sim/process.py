@@ -19,7 +19,7 @@ from pathlib import PurePath
 from types import CoroutineType
 from typing import Any
 
-from memwal import effects
+from memwal import coroutines, effects
 from memwal.effects import Join, Note, Now, Protocol, RandomHex, Request, Sleep, Spawn, StoreRequest, Task, Until
 from memwal.errors import ArtifactError, EngineBug, InvalidArgument, Outcome
 from memwal.ids import Milliseconds
@@ -176,7 +176,8 @@ class Running:
                 module = coroutine.cr_frame.f_globals["__name__"]
                 if module == effects.__name__:
                     break
-                site = f"{module}.{coroutine.__qualname__.partition('.<locals>')[0]}"
+                if module != coroutines.__name__:  # what only waits or spawns is no protocol function
+                    site = f"{module}.{coroutine.__qualname__.partition('.<locals>')[0]}"
                 coroutine = coroutine.cr_await
         return site.removeprefix("memwal.")
 

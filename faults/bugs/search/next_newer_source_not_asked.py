@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 from memwal.keys import Mask
+from memwal.read.freshness import Freshness
 from memwal.read.parts import Part
-from memwal.read.ranking import Freshness
 from memwal_sim.bugs import Bug
 
 _stale = Freshness._stale
@@ -31,5 +31,5 @@ BUG = Bug(
     scenario="updated_key",
     oracle="a search equals a scan",
     violated="READ-002",
-    replaced={"memwal.read.ranking:Freshness._stale": _all_but_one},
+    replaced={"memwal.read.freshness:Freshness._stale": _all_but_one},
 )

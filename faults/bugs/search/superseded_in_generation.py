@@ -1,8 +1,8 @@
 """A search in a flushed generation finds rows that were written again."""
 
 import numpy as np
+from memwal.read.freshness import Freshness
 from memwal.read.parts import Part
-from memwal.read.ranking import Freshness
 from memwal.table.read import ROW_ADDRESS
 from memwal.table.reuse import Addresses
 from memwal_sim.bugs import Bug
@@ -25,5 +25,5 @@ BUG = Bug(
     scenario="updated_key",
     oracle="a search equals a scan",
     violated="READ-002",
-    replaced={"memwal.read.ranking:Freshness.newest": _every_row},
+    replaced={"memwal.read.freshness:Freshness.newest": _every_row},
 )

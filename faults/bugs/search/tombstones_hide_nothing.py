@@ -3,8 +3,8 @@
 import pyarrow.compute as pc
 from memwal.codec.asked_keys import AskedKeys
 from memwal.keys import KeySet, Mask
+from memwal.read.freshness import Freshness
 from memwal.read.parts import Part
-from memwal.read.ranking import Freshness
 from memwal.region.rows import TOMBSTONE
 from memwal_sim.bugs import Bug
 
@@ -29,5 +29,5 @@ BUG = Bug(
     oracle="a search equals a scan",
     violated="READ-002",
     revision="R",
-    replaced={"memwal.read.ranking:Freshness._has": _has_value},
+    replaced={"memwal.read.freshness:Freshness._has": _has_value},
 )

@@ -1,6 +1,6 @@
 """A durable put takes the WAL entry of another one for its own."""
 
-from memwal.effects import until
+from memwal.coroutines import until
 from memwal.region.limits import Trigger
 from memwal.region.writer import RegionWriter
 from memwal_sim.bugs import Bug

@@ -1,6 +1,6 @@
 """Two coroutines of a writer store WAL entries at a time."""
 
-from memwal.effects import Turn
+from memwal.coroutines import Turn
 from memwal_sim.bugs import Bug
 
 
@@ -21,5 +21,5 @@ BUG = Bug(
     oracle="no process breaks",
     violated="ENGINE",
     unseen="shows only in one order of the coroutines of two calls of a writer, which no case at the gate has made",
-    replaced={"memwal.effects:Turn.__aenter__": _at_once},
+    replaced={"memwal.coroutines:Turn.__aenter__": _at_once},
 )

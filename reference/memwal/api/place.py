@@ -59,7 +59,7 @@ class Place:
 
     def run(self, coroutine: Protocol[T]) -> T:
         with self.named():
-            return drive(coroutine, self.store, self.listener, self.memory)
+            return drive(coroutine, self.store, self.listener, self.memory, concurrent=self.io.concurrent)
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -100,7 +100,8 @@ def find(
     local = "://" not in text or text.startswith("file://")
     location = str(Path(text.removeprefix("file://")).absolute()) if local else text.rstrip("/")
     named = "" if text.startswith("memory://") else location
-    io = Io(root, location=named, interpretation=interpretation, remembers=remembers)
+    far = not local and named != ""
+    io = Io(root, location=named, interpretation=interpretation, remembers=remembers, concurrent=far)
     place = Place(opened, io, listener, memory)
     if manifest_store is None:
         return place

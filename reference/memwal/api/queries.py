@@ -282,7 +282,9 @@ class Queries:
             plan = self._plan(asked, self._query(columns, filter, consistency, writers), run=False)
             return explaining.FORMS[form](plan, None)
         meter = Meter(self._place.store, self._place.listener)
-        measured = replace(self._place, store=meter, listener=meter.hear)
+        # One request after another, so that each is charged to the node that makes it.
+        io = replace(self._io, concurrent=False)
+        measured = replace(self._place, store=meter, listener=meter.hear, io=io)
         queries = Queries(measured, self._state, pinned=self._pinned)
         query = replace(queries._query(columns, filter, consistency, writers), watched=True)
         plan = queries._plan(asked, query, run=True)

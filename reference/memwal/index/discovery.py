@@ -6,12 +6,14 @@ Source: MemWAL revision A, "MemWAL Index Builder"; AMB-36, 53, 54, 75, 103, 143.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from .. import paths
 from ..clauses import implements
 from ..codec.index_details import IndexDetails, RegionSpec
 from ..codec.region_manifest import RegionManifest
+from ..coroutines import concurrently
 from ..effects import Io
 from ..errors import ArtifactError
 from ..ids import RegionId, region_id
@@ -61,15 +63,16 @@ async def discover(
     ``read``: manifests that the caller has; one that is still the newest is not read again. Raises
     `ArtifactError` for a region that has data and no manifest.
     """
-    found: dict[RegionId, RegionManifest] = {}
-    for region in await folders(io) if among is None else among:
-        below = manifests.folder(io, region)
-        manifest = await manifests.latest(below, revision, read=read.get(region))
-        if manifest is not None:
-            found[region] = manifest
-        else:
+
+    async def newest(region: RegionId) -> RegionManifest | None:
+        found = await manifests.latest(manifests.folder(io, region), revision, read=read.get(region))
+        if found is None:
             await io.note("region_without_manifest", region=region)
-    return found
+        return found
+
+    asked = list(await folders(io) if among is None else among)
+    every = await concurrently(io, [partial(newest, region) for region in asked])
+    return {region: manifest for region, manifest in zip(asked, every, strict=True) if manifest is not None}
 
 
 @implements("INDEX-006", "AMB-53", "AMB-75")

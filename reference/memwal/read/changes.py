@@ -8,7 +8,7 @@ Source: MemWAL revisions A and B, "WAL"; that WALs are read as a log of changes 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +18,8 @@ from .. import confirm, truths
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
 from ..codec.wal import WalEntry
-from ..effects import Io
+from ..coroutines import concurrently
+from ..effects import Io, Protocol
 from ..errors import ArtifactError, InvalidArgument, NotFound, Outcome
 from ..ids import Epoch, RegionId, WalPosition
 from ..index import regions
@@ -61,16 +62,21 @@ async def log_ends(io: Io) -> dict[RegionId, WalPosition]:
 
     What is acknowledged before the call is below.
     """
-    base = await latest(io)
-    found = await regions.discover(io, base.revision)
-    return {region: await _end(manifests.folder(io, region), manifest, base) for region, manifest in found.items()}
+    return await _of_each(io, _end)
 
 
 async def log_starts(io: Io) -> dict[RegionId, WalPosition]:
     """Of each region the position of the first entry that its WAL still has, or where the next one will be."""
+    return await _of_each(io, _first)
+
+
+async def _of_each(
+    io: Io, ask: Callable[[Io, RegionManifest, TableState], Protocol[WalPosition]]
+) -> dict[RegionId, WalPosition]:
     base = await latest(io)
     found = await regions.discover(io, base.revision)
-    return {region: await _first(manifests.folder(io, region), manifest, base) for region, manifest in found.items()}
+    asked = [partial(ask, manifests.folder(io, region), manifest, base) for region, manifest in found.items()]
+    return dict(zip(found, await concurrently(io, asked), strict=True))
 
 
 async def _end(region: Io, manifest: RegionManifest, base: TableState) -> WalPosition:

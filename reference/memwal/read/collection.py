@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 from .. import paths
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
+from ..coroutines import concurrently
 from ..effects import Io, remembered
 from ..errors import Fenced
 from ..ids import Generation, RegionId
@@ -93,6 +95,13 @@ class Parts:
 
     def _among(self, region: RegionId | None) -> Iterable[RegionId]:
         return self.regions if region is None else (region,)
+
+    async def open(self, regions: Iterable[RegionId] | None = None) -> None:
+        """Open the sources of ``regions`` (None: all) where that is done at once, and else each when it is asked."""
+        if self.io.concurrent:
+            among = self.regions if regions is None else regions
+            every = chain.from_iterable(self.regions[each] for each in among)
+            await concurrently(self.io, [partial(part.fragments, NOTHING) for part in every])
 
     async def once(
         self, above: Above, what: Hashable, make: Callable[[], Awaitable[T]], size_bytes: Callable[[T], int]

@@ -12,12 +12,14 @@ import heapq
 import math
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
+from ..coroutines import concurrently
 from ..effects import Io
 from ..errors import ArtifactError, NotFound, Outcome
 from ..ids import FragmentId, RegionId, TableVersion, WalPosition
@@ -103,10 +105,11 @@ async def planned_again(io: Io, named: Mapping[str, Any], asked: Query) -> tuple
     version = TableVersion(named["version"])
     try:
         base = await load(io, version)
-        held = {
-            RegionId(region): await manifests.read(manifests.folder(io, RegionId(region)), number, base.revision)
+        reads = [
+            partial(manifests.read, manifests.folder(io, RegionId(region)), number, base.revision)
             for region, number in named["manifests"].items()
-        }
+        ]
+        held = dict(zip(map(RegionId, named["manifests"]), await concurrently(io, reads), strict=True))
     except NotFound as gone:
         raise CutGone(version, gone.path) from None
     ends = {RegionId(region): WalPosition(end) for region, end in named["ends"].items()}
@@ -115,19 +118,23 @@ async def planned_again(io: Io, named: Mapping[str, Any], asked: Query) -> tuple
 
 
 async def _cut(io: Io, view: View) -> Cut:
+    async def found(region: RegionId, manifest: RegionManifest) -> WalPosition:
+        if not view.live:
+            return replay_start(manifest, view.base.revision)
+        end = await wal_end(manifests.folder(io, region), manifest, view.base)
+        if end is None:
+            raise Raced(f"WAL of {region}", generation=False)
+        return end
+
     held: dict[RegionId, RegionManifest] = {}
-    ends: dict[RegionId, WalPosition] = {}
-    for region, manifest in sorted(view.manifests.items()):
-        start = end = replay_start(manifest, view.base.revision)
-        if view.live:
-            found = await wal_end(manifests.folder(io, region), manifest, view.base)
-            if found is None:
-                raise Raced(f"WAL of {region}", generation=False)
-            end = found
-        ends[region] = end
+    every = sorted(view.manifests.items())
+    ends = await concurrently(io, [partial(found, *each) for each in every])
+    for (region, manifest), end in zip(every, ends, strict=True):
+        start = replay_start(manifest, view.base.revision)
         if end > start or unmerged(manifest, view.base.mem_wal.progress(region)):
             held[region] = manifest
-    return Cut(version=view.base.version, manifests=held, live=view.live, ends=ends)
+    positions = {region: end for (region, _), end in zip(every, ends, strict=True)}
+    return Cut(version=view.base.version, manifests=held, live=view.live, ends=positions)
 
 
 def _divided(cut: Cut, base: TableState, asked: Query, condition: object, count: int | None) -> tuple[Split, ...]:

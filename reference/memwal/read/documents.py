@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..codec.postings import Postings
+from ..coroutines import concurrently
 from ..effects import remembered
 from ..ids import RegionId
 from ..keys import Mask
@@ -277,13 +278,14 @@ async def joined(documents: Sequence[Documents]) -> JoinedDocuments | None:
     which = parts.base.base.path, first.index.name, live.fresh.approximate
 
     async def of_all() -> tuple[Addresses, Corpus, npt.NDArray[np.int64]]:
-        found = [await each.of(()) for each in sources]
+        found = await concurrently(parts.io, [partial(each.of, ()) for each in sources])
         addresses = [np.empty(0, np.uint64), *(own for each in found for own, _ in each)]
         corpus = Corpus.joined([corpus for each in found for _, corpus in each])
         return np.concatenate(addresses), corpus, np.cumsum([sum(len(own) for own, _ in each) for each in found])
 
     async def of_term(term: str) -> Mapping[str, Postings]:
-        return Corpus.joined([corpus for each in sources for _, corpus in await each.of((term,))]).postings
+        found = await concurrently(parts.io, [partial(each.of, (term,)) for each in sources])
+        return Corpus.joined([corpus for each in found for _, corpus in each]).postings
 
     def size_bytes(all_: tuple[Addresses, Corpus, npt.NDArray[np.int64]]) -> int:
         addresses, corpus, ends = all_
@@ -296,6 +298,10 @@ async def joined(documents: Sequence[Documents]) -> JoinedDocuments | None:
         held: Mapping[str, Postings] = await parts.once(every, what, partial(of_term, term), stored_text.lists_bytes)
         lists.update(held)
     return JoinedDocuments(sources, addresses, corpus.with_lists(lists), ends)
+
+
+async def _gathered(source: Documents) -> CorpusStatistics:
+    return await within(source, source.gather())
 
 
 @dataclass(slots=True)
@@ -323,9 +329,9 @@ class GlobalBM25:
                 total = above.corpus.statistics()
                 for place, source in enumerate(above.sources):
                     source.joined = above, place
-            for source in self.documents:
-                if source.joined is None:  # else it is among those
-                    total += await within(source, source.gather())
+            # Those of the others, one by one.
+            gathered = [partial(_gathered, source) for source in self.documents if source.joined is None]
+            total = sum(await concurrently(self.documents[0].parts.io, gathered), total)
             self.found = total
             self.outcome = f"{total.documents} documents"
         return self.found

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from .. import cellwise
 from ..clauses import implements
+from ..coroutines import concurrently
 from ..effects import Io
 from ..keys import Mask
 from ..metrics import Metrics, metered_stream
@@ -28,12 +29,12 @@ from .asking import OfBase, of_memtable
 from .collection import Parts, collect
 from .conditions import AllOf, Condition, OneOf, leaves
 from .filters import RowFilter
+from .freshness import Freshness
 from .indexes_above import OfGenerations
 from .memtable_part import MemTablePart
 from .nodes import PlanNode, live
 from .parts import Part, Sourced, TablePart
 from .query import Query
-from .ranking import Freshness
 from .values import NOTHING
 from .view import View
 
@@ -67,14 +68,18 @@ class ScalarIndexScan:
         via = "" if self.known is None else f", via={'+'.join(self.known.via)}"
         return f"ScalarIndexExec: {self.part.name}, columns=[{columns}]{via}"
 
+    async def answered(self) -> None:
+        """Ask the indexes, if they were not."""
+        if self.known is None and self.ask is not None:
+            self.known = await answer(self.condition, self.ask)
+
     @metered_stream
     async def rows(self, names: Sequence[str], keep: RowFilter) -> AsyncIterator[pa.Table]:
         """Columns ``names`` of all rows that ``keep`` may keep, later fragments first; above the base with addresses.
 
         Of what no index covers, in the base, only those that it does keep.
         """
-        if self.known is None and self.ask is not None:
-            self.known = await answer(self.condition, self.ask)
+        await self.answered()
         known = self.known.addresses if self.known is not None else np.empty(0, np.uint64)
         covered = self.known.fragments if self.known is not None else frozenset()
         scanned = [fragment for fragment in await self.part.fragments(NOTHING) if fragment not in covered]
@@ -185,6 +190,8 @@ class FreshRows:
     async def _read(self) -> AsyncIterator[tuple[Part, pa.Table]]:
         """What the sources give, with columns that the filter looks at and those of the key."""
         names = list(dict.fromkeys([*self.base.primary_key, *self.child.keep.columns, *self.columns]))
+        if self.fresh.io.concurrent:
+            await concurrently(self.fresh.io, [source.answered for source in self.child.child.inputs])
         for source in self.child.child.inputs:
             if source.is_empty and not source.metrics.watched:
                 source.passed_by()
@@ -237,6 +244,7 @@ async def plan(io: Io, view: View, asked: Query) -> FreshRows | None:
     told = await answer(condition, OfBase(io=io, view=view, parts=parts, memory=asked.memory, most=most).ask)
     if told is None:
         return None
+    await parts.open()
     union = Sources([ScalarIndexScan(parts.base, condition, None, told), *await _above(parts, condition)])
     return FreshRows(IndexMatching(union, keep), Freshness(io, view, parts), base, tuple(asked.names(base)))
 
@@ -244,6 +252,9 @@ async def plan(io: Io, view: View, asked: Query) -> FreshRows | None:
 async def _above(parts: Parts, condition: Condition) -> list[ScalarIndexScan]:
     found, generations = [], OfGenerations(parts)
     # The answers of generations that are asked as one: most of them have no such row.
+    if parts.io.concurrent:  # else each when it is asked, and perhaps none
+        for leaf in leaves(condition):
+            await generations.told(leaf)
     known = {} if isinstance(condition, AllOf | OneOf) else await generations.told(condition)
     for part in (part for region in parts.regions.values() for part in region):
         if isinstance(part, TablePart):

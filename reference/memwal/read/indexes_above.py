@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..clauses import implements
+from ..coroutines import concurrently
+from ..effects import Io
 from ..table.reuse import Addresses
 from .answers import IndexAnswer
 from .asking import IndexPart, index_parts, of_generation, of_own_column
@@ -87,13 +89,14 @@ async def _together(parts: Parts, leaf: Compare) -> Mapping[str, IndexAnswer]:
     if above is None or not above.generations:
         return {}
     what = "indexes above", leaf.column, parts.base.base.path
-    found = await together(parts, above, what, partial(_joined, above, leaf), _size, spared=_SPARED)
+    found = await together(parts, above, what, partial(_joined, parts.io, above, leaf), _size, spared=_SPARED)
     return {} if found is None else found.answers(leaf)
 
 
-async def _joined(above: Above, leaf: Compare) -> _IndexesAbove | None:
+async def _joined(io: Io, above: Above, leaf: Compare) -> _IndexesAbove | None:
     """None where no generation has such a btree."""
-    held = [(each.io.root, own) for each in above.generations if (own := await _whole(each, leaf)) is not None]
+    every = await concurrently(io, [partial(_whole, each, leaf) for each in above.generations])
+    held = [(each.io.root, own) for each, own in zip(above.generations, every, strict=True) if own is not None]
     kinds = {own.pages.values.type for _, own in held if own.pages is not None}
     if len(kinds) != 1:
         return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .. import truths
+from ..coroutines import concurrently
+from ..effects import Io
 from ..keys import KeyPlaces, Mask, repeated
 from ..table.read import ROW_ADDRESS
 from ..table.reuse import Addresses
@@ -73,13 +76,15 @@ async def keys_above(parts: Parts, key: Sequence[str], *, spared: int | None = _
     above = await parts.above()
     if above is None or not above.generations:
         return None
-    return await together(parts, above, ("keys above", *key), lambda: _joined(above, key), _size, spared=spared)
+    return await together(
+        parts, above, ("keys above", *key), partial(_joined, parts.io, above, key), _size, spared=spared
+    )
 
 
-async def _joined(above: Above, key: Sequence[str]) -> KeysAbove | None:
+async def _joined(io: Io, above: Above, key: Sequence[str]) -> KeysAbove | None:
     generations = sorted(above.generations, key=lambda part: (part.region_id or "", part.generation))
-    rows = [(await each.rows(key)).select([*key, ROW_ADDRESS]) for each in generations]
-    every = pa.concat_tables(rows)
+    rows = await concurrently(io, [partial(each.rows, key) for each in generations])
+    every = pa.concat_tables([each.select([*key, ROW_ADDRESS]) for each in rows])
     keys = every.select(list(key))
     if any(column.null_count for column in keys.columns):
         return None

@@ -21,8 +21,8 @@ from ..keys import Mask
 from ..seen import Seen
 from ..table.read import ROW_ADDRESS, deleted_offsets
 from ..table.reuse import Addresses
+from .freshness import Freshness
 from .parts import Part, TablePart
-from .ranking import Freshness
 from .values import NOTHING
 
 T = TypeVar("T")
@@ -94,6 +94,7 @@ class Liveness:
 
     async def _made(self, part: Part) -> Addresses:
         newer = await self._newer(part)
+        await self.fresh.open(keys=not self.fresh.approximate)
         return np.sort(np.concatenate([await self._superseded(part, newer), await _deleted(part)]))
 
     async def _superseded(self, part: Part, newer: Sequence[Part]) -> Addresses:

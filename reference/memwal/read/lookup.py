@@ -6,11 +6,13 @@ Source: MemWAL revision A, "Point Lookups".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
+from ..coroutines import concurrently
 from ..effects import Io
 from ..ids import RegionId, TableVersion
 from ..index import regions
@@ -72,6 +74,8 @@ async def lookup(
         planned = plan(view.base, of_keys, parts, names)
         if query.watched:
             watched(planned, {"regions_pruned": view.passed_by} if view.live else {})
+        if run and io.concurrent:
+            await concurrently(io, [partial(child.prepare, keys) for child in planned.children[:-1]])
         found = await planned.find(keys) if run else keys.slice(0, 0)
         return live(found, view.base, names), planned
 

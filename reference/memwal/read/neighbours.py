@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..clauses import implements
+from ..coroutines import concurrently
 from ..effects import Io
 from ..ids import FragmentId
 from ..keys import Mask
@@ -85,13 +86,18 @@ class AtOnce:
 
     async def ranked(self, source: Neighbours) -> Ranked | None:
         """The rows of one of them in the partitions that are looked at first; None where it has to look itself."""
-        if not self._is_asked:
-            self._is_asked, stored = True, await self.parts.stored()
-            above = None if stored is None else await self._together(stored)
-            if above is not None:
-                self._near = above, above.near(source.code, source.query, source.asked.nprobes)
+        await self.begin()
         place = self._place(source)
         return None if self._near is None or place is None else self._near[1].at(place)
+
+    async def begin(self) -> None:
+        """Rank them, if they were not."""
+        if self._is_asked or not self.sources:
+            return
+        self._is_asked, stored, one = True, await self.parts.stored(), self.sources[0]
+        above = None if stored is None else await self._together(stored)
+        if above is not None:
+            self._near = above, above.near(one.code, one.query, one.asked.nprobes)
 
     def glance(self, source: Neighbours) -> tuple[int, float] | None:
         """How many rows `ranked` gives, and the best value; None for none, and where that is not known yet."""
@@ -109,8 +115,9 @@ class AtOnce:
         return await together(self.parts, stored, what, self._joined, _size, spared=_SPARED)
 
     async def _joined(self) -> VectorsAbove | None:
-        every = [(each.which, await each.at_hand()) for each in self.sources]
-        return VectorsAbove.joined([(which, rows) for which, rows in every if rows is not None])
+        every = await concurrently(self.parts.io, [each.at_hand for each in self.sources])
+        held = zip((each.which for each in self.sources), every, strict=True)
+        return VectorsAbove.joined([(which, rows) for which, rows in held if rows is not None])
 
 
 def _size(above: VectorsAbove | None) -> int:

@@ -99,6 +99,9 @@ class Lookup(PlanNode, Protocol):
     async def find(self, keys: pa.Table) -> pa.Table:
         """The rows found of ``keys`` (a table of the key columns), at most one per key, marks of deletes included."""
 
+    async def prepare(self, keys: pa.Table) -> None:
+        """Read ahead what `find` will, as far as that is kept in memory."""
+
 
 @dataclass(slots=True)
 class TakeLast:
@@ -116,6 +119,15 @@ class TakeLast:
     def text(self) -> str:
         return f"TakeLastExec: {self.part.name}, filter=[{', '.join(self.key)} = target]"
 
+    async def prepare(self, keys: pa.Table) -> None:
+        for fragment, told in (await self.part.fragments(_predicate(keys))).items():
+            if told is None and await self.part.is_small(fragment):
+                await self.part.rows(self._names, [fragment])
+
+    @property
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys([*self.key, *self.columns]))
+
     @metered
     @implements("PLAN-019", "PLAN-027", "PLAN-028", "AMB-46")
     async def find(self, keys: pa.Table) -> pa.Table:
@@ -124,7 +136,7 @@ class TakeLast:
         Where a btree names the rows, only those are read; else key columns, and then the others of the rows that were
         found.
         """
-        names, key, wanted = list(dict.fromkeys([*self.key, *self.columns])), list(self.key), keys
+        names, key, wanted = self._names, list(self.key), keys
         fragments = await self.part.fragments(_predicate(keys))
         found: list[pa.Table] = []
         places: list[Addresses] = []
@@ -182,6 +194,11 @@ class BloomFilterGuard:
     def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
+    async def prepare(self, keys: pa.Table) -> None:
+        perhaps = await self.part.may_contain(self.hashing.of(keys))
+        if perhaps.any():
+            await self.child.prepare(keys.filter(pa.array(perhaps)))
+
     @metered
     @implements("PLAN-018", "PLAN-032")
     async def find(self, keys: pa.Table) -> pa.Table:
@@ -223,6 +240,9 @@ class OfRegion:
 
     async def find(self, keys: pa.Table) -> pa.Table:
         return await self.child.find(keys)
+
+    async def prepare(self, keys: pa.Table) -> None:
+        await self.child.prepare(cellwise.where(keys, self.mask))
 
 
 @dataclass(slots=True)

@@ -18,13 +18,13 @@ from ..table.state import TableState
 from . import extent, indexed_scan, origin
 from .collection import collect
 from .filters import RowFilter
+from .freshness import Freshness
 from .indexed_scan import FreshRows
 from .liveness import Liveness
 from .merging import Deduplicate, Filtering, Hiding, Scan, Union
 from .nodes import watched
 from .pruning import left_out, narrowed, that_may_match
 from .query import Query
-from .ranking import Freshness
 from .sources import MemoryView
 from .view import Raced, ReadRaced, View, eventual_view, over, strong_view, too_late
 
@@ -71,6 +71,7 @@ async def arranged(
     # Keys that a filter leaves out hide rows of the base in a read with another filter.
     kept = hiding if hides and not filtering.first and not filtering.predicate else None
     others = set(parts.regions) - set(answered or ()) if hides and not (kept and kept.keys) else ()
+    await parts.open([*scans, *others])
     masks = [Scan(part, (), filtering) for region in others for part in parts.regions[region]]
     union = Union(Scan(parts.base, tuple(names), filtering, more), list(scans.values()), masks)
     alone = answered is not None

@@ -21,13 +21,14 @@ from . import gap
 from .choosing import chosen_index
 from .collection import collect
 from .documents import Documents, GlobalBM25, Matching
+from .freshness import Freshness
 from .indexed import of_base, of_part
 from .liveness import Liveness
 from .nodes import watched
 from .parts import Part
 from .pruning import left_out, narrowed
 from .query import Query
-from .ranking import FilterStale, Freshness, GlobalLimit, Pool, RankedSort
+from .ranking import FilterStale, GlobalLimit, Pool, RankedSort
 from .view import View, over
 
 __all__ = ["SCORE", "Matching", "search"]
@@ -65,6 +66,7 @@ async def search(
             raise InvalidArgument(f"index {index.name!r} keeps no positions of terms, which a phrase needs")
         chosen, held = await narrowed(io, view, query.memory, query.predicate)
         parts = await collect(io, chosen, held)
+        await parts.open()
         lag = await gap.plan(io, chosen, index.name, memory=held)
         fresh = Freshness(io, chosen, parts, approximate)
         live = Liveness(fresh)

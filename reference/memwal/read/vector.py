@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ..clauses import implements
 from ..codec.vector_model import VectorModel
+from ..coroutines import concurrently
 from ..effects import Io
 from ..errors import InvalidArgument
 from ..maintained.base_index import MaintainedIndex
@@ -24,13 +25,14 @@ from . import gap
 from .choosing import chosen_index
 from .collection import Parts, collect
 from .filters import RowFilter
+from .freshness import Freshness
 from .neighbours import AtOnce, Nearest, neighbours
 from .nodes import watched
 from .parts import Part
 from .pruning import left_out, narrowed
 from .query import Query
 from .ranked import Values
-from .ranking import FilterStale, Freshness, GlobalLimit, Pool, RankedSort, Refine
+from .ranking import FilterStale, GlobalLimit, Pool, RankedSort, Refine
 from .view import View, over
 
 __all__ = ["DISTANCE", "Nearest", "search"]
@@ -61,6 +63,7 @@ async def search(
         code = _code(asked, index, view.base)
         chosen, held = await narrowed(io, view, query.memory, query.predicate)
         parts = await collect(io, chosen, held)
+        await parts.open()
         lag = None
         if index is not None:
             lag = await gap.plan(io, chosen, index.name, memory=held)
@@ -77,6 +80,9 @@ async def search(
         plan = GlobalLimit(RankedSort(filtering, DISTANCE, greatest=False), asked.k)
         if query.watched:
             watched(plan, left_out(view, chosen))
+        if run and io.concurrent:
+            await at_once.begin()
+            await concurrently(io, [each.rank for each in sources if each.glance() is None])
         return (await plan.run() if run else pa.table({})), plan
 
     if asked.k < 1:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from .. import cellwise
 from ..clauses import implements
-from ..effects import Turn
+from ..coroutines import Turn
 from ..errors import InvalidArgument, LateRow, check_name
 from ..key_codes import Codes, is_integral
 from ..keys import KeyPlaces, repeated

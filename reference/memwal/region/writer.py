@@ -17,7 +17,8 @@ from ..clauses import implements
 from ..codec import wal
 from ..codec.marks import Mark
 from ..codec.wal import WalEntry
-from ..effects import Join, Spawn, until
+from ..coroutines import until
+from ..effects import Join, Spawn
 from ..errors import AlreadyExists, ArtifactError, EngineBug, Fenced, OutcomeUnknown
 from ..ids import Generation, Milliseconds, WalPosition
 from ..maintained.base_index import MaintainedIndex, refreshed

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
-from ..effects import Task, Turn
+from ..coroutines import Turn
+from ..effects import Task
 from ..errors import InvalidArgument, OutcomeUnknown, WriterStopped
 from ..ids import Epoch, Milliseconds, WalPosition
 from . import limits as limiting

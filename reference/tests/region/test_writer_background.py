@@ -15,7 +15,8 @@ from typing import Any
 
 import memwal
 import pytest
-from memwal.effects import PutIfAbsent, Turn
+from memwal.coroutines import Turn
+from memwal.effects import PutIfAbsent
 from memwal.errors import CloseFailed, Fenced, StorageError, WriterStopped
 from memwal.ids import Milliseconds
 from memwal.region.limits import Limits

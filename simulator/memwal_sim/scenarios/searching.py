@@ -20,11 +20,12 @@ from memwal.maintained import base_index
 from memwal.maintained.memory import MemTableIndexes
 from memwal.read import gap, indexed
 from memwal.read.collection import Parts, collect
+from memwal.read.freshness import Freshness
 from memwal.read.indexed import Answered, Coverage
 from memwal.read.memtable_part import MemTablePart
 from memwal.read.parts import Part
 from memwal.read.ranked import Ranked
-from memwal.read.ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, RankedSort
+from memwal.read.ranking import Candidates, FilterStale, GlobalLimit, Pool, RankedSort
 from memwal.read.sources import HeldIndexes
 from memwal.read.view import View
 from memwal.region.writer import RegionWriter

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from kit.revisions import B_FIRST
 from kit.toys import IO, increment
-from memwal.effects import Get, Join, Spawn, Turn, Until, run, until
+from memwal.coroutines import Turn, until
+from memwal.effects import Get, Join, Spawn, Until, run
 from memwal.errors import EngineBug, InvalidArgument
 from memwal.ids import Milliseconds
 from memwal.stores.memory import Returned
