@@ -293,7 +293,7 @@ class Io:
     remembers: bool = False
     """Whether the driver keeps what was made of objects (`remembered`)."""
     concurrent: bool = False
-    """Whether requests take so long that those which do not need each other are made at once (`concurrently`)."""
+    """Whether requests take so long that those which do not need each other are made at once (see `coroutines`)."""
 
     def child(self, name: str, commits: Commits | None = None, location: str = "") -> Io:
         """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store."""

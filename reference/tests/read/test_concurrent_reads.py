@@ -32,6 +32,7 @@ from memwal.revisions import STRICT
 from memwal.stores.base import Store
 from memwal.stores.local import LocalStore
 from memwal.stores.memory import MemoryStore
+from memwal.table.legacy import reading
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 ROWS, DIMENSION, GENERATIONS, REGIONS = 400, 4, 3, 2
@@ -322,6 +323,28 @@ def test_what_is_asked_of_all_generations_as_one_is_made_once(built: Path, monke
         READS["vectors"](table)
     assert sorted(made) == ["m", "n"], "of each column, however many comparisons there are"
     assert len(looked) <= 1 + REGIONS, "of the base, and of what is in no index"
+
+
+@pytest.mark.parametrize("size", [90, 41, 40])
+def test_a_large_part_of_a_file_comes_in_pieces(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """With the same bytes, or the same end of a file that is cut."""
+    monkeypatch.setattr(reading, "_LARGE_BYTES", 1)
+    monkeypatch.setattr(reading, "_PIECE_BYTES", 4)
+    wanted, store = [(0, 10), (20, 25), (60, 0), (61, 8)], Noting(MemoryStore({"f": bytes(range(size))}))
+    whole = [(at, bytes(range(at, at + length))) for at, length in wanted]
+    for io, requests in [(replace(FAR, concurrent=False), 3), (FAR, 3 + 7 + 2)]:
+        store.read.clear()
+
+        def read(io: Io = io) -> list[tuple[int, bytes]]:
+            pieces = drive(reading.parts(io, "f", wanted, 90), store, concurrent=io.concurrent)
+            return [(at, bytes(data)) for at, data in pieces]
+
+        if size == 90:
+            assert read() == whole
+            assert store.read["f"] == requests
+        else:
+            with pytest.raises(ArtifactError, match=f"ends at byte {size},"):
+                read()
 
 
 @pytest.mark.parametrize(("url", "is_far"), [("s3://b/t", True), ("gs://b/t", True), ("memory://m/t", False)])

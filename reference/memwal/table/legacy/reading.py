@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import partial
+from itertools import accumulate, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from ...clauses import implements
 from ...codec.file_layout import Range
 from ...codec.pb.lance import file_pb2, table_pb2
 from ...codec.scratch import Piece
+from ...coroutines import concurrently
 from ...effects import Io
 from ...errors import ArtifactError, NotFound
 from . import paging, structure
@@ -28,6 +30,8 @@ END_BYTES = 1 << 16
 """How much of the end of a file is fetched first."""
 _LARGE_BYTES = 1 << 18
 """Parts of this size on average are asked for one by one: a request costs less than to copy them out of one reply."""
+_PIECE_BYTES = 8 << 20
+"""Most that is asked for by one of several requests at once."""
 
 
 async def get(io: Io, name: str, clause: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -60,7 +64,10 @@ async def part(io: Io, name: str, wanted: Range, size_bytes: int) -> bytes:
 
 
 async def parts(io: Io, name: str, wanted: Sequence[Range], size_bytes: int) -> list[Piece]:
-    """The same of several parts: position and bytes of each. Small ones are asked for at once."""
+    """The same of several parts: position and bytes of each. Small ones are one request.
+
+    Where requests are made at once, large ones are several: one connection to an object store has a bounded speed.
+    """
     ends = list(accumulate(size for _, size in wanted))
     if len(wanted) > 1 and ends[-1] < len(wanted) * _LARGE_BYTES:
         try:
@@ -70,7 +77,11 @@ async def parts(io: Io, name: str, wanted: Sequence[Range], size_bytes: int) -> 
         if len(data) == ends[-1]:
             return [(at, data[end - size : end]) for (at, size), end in zip(wanted, ends, strict=True)]
     # Large ones, and those of a file that turned out to be shorter, to tell which of them is cut.
-    return [(place[0], await part(io, name, place, size_bytes)) for place in wanted]
+    step = _PIECE_BYTES if io.concurrent else max(1, size_bytes)
+    cut = [[(at + first, min(step, size - first)) for first in range(0, size, step)] for at, size in wanted]
+    every = iter(await concurrently(io, [partial(part, io, name, each, size_bytes) for of in cut for each in of]))
+    found = [list(islice(every, len(of))) for of in cut]
+    return [(at, of[0] if len(of) == 1 else b"".join(of)) for (at, _), of in zip(wanted, found, strict=True)]
 
 
 async def open_legacy(
