@@ -68,8 +68,13 @@ class ScalarIndexScan:
         via = "" if self.known is None else f", via={'+'.join(self.known.via)}"
         return f"ScalarIndexExec: {self.part.name}, columns=[{columns}]{via}"
 
-    async def answered(self) -> None:
-        """Ask the indexes, if they were not."""
+    async def prepare(self, names: Sequence[str]) -> None:
+        """Ask the indexes, and read ahead the rows that they give."""
+        await self._ask()
+        if self.part.region_id is not None and self.known is not None and len(self.known.addresses):
+            await self.part.prepare(names, sorted(self.known.fragments))
+
+    async def _ask(self) -> None:
         if self.known is None and self.ask is not None:
             self.known = await answer(self.condition, self.ask)
 
@@ -79,7 +84,7 @@ class ScalarIndexScan:
 
         Of what no index covers, in the base, only those that it does keep.
         """
-        await self.answered()
+        await self._ask()
         known = self.known.addresses if self.known is not None else np.empty(0, np.uint64)
         covered = self.known.fragments if self.known is not None else frozenset()
         scanned = [fragment for fragment in await self.part.fragments(NOTHING) if fragment not in covered]
@@ -191,7 +196,7 @@ class FreshRows:
         """What the sources give, with columns that the filter looks at and those of the key."""
         names = list(dict.fromkeys([*self.base.primary_key, *self.child.keep.columns, *self.columns]))
         if self.fresh.io.concurrent:
-            await concurrently(self.fresh.io, [source.answered for source in self.child.child.inputs])
+            await concurrently(self.fresh.io, [partial(source.prepare, names) for source in self.child.child.inputs])
         for source in self.child.child.inputs:
             if source.is_empty and not source.metrics.watched:
                 source.passed_by()

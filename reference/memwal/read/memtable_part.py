@@ -77,6 +77,9 @@ class MemTablePart:
             self.stored = self.shape.restored(self.table, f"memory of {self.region_id}", narrowed=True)
         return self.stored
 
+    async def prepare(self, _names: Sequence[str], _fragments: Sequence[FragmentId]) -> None:
+        await self._stored()
+
     async def rows(self, names: Sequence[str], _fragments: Sequence[FragmentId] | None = None) -> pa.Table:
         stored = await self._stored()
         if not stored.num_rows:

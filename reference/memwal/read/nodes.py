@@ -120,9 +120,8 @@ class TakeLast:
         return f"TakeLastExec: {self.part.name}, filter=[{', '.join(self.key)} = target]"
 
     async def prepare(self, keys: pa.Table) -> None:
-        for fragment, told in (await self.part.fragments(_predicate(keys))).items():
-            if told is None and await self.part.is_small(fragment):
-                await self.part.rows(self._names, [fragment])
+        fragments = await self.part.fragments(_predicate(keys))
+        await self.part.prepare(self._names, [fragment for fragment, told in fragments.items() if told is None])
 
     @property
     def _names(self) -> list[str]:

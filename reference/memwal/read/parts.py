@@ -85,6 +85,9 @@ class Part(Protocol):
         They are of the base table or of `origin.ORIGIN`, here and in `stream`.
         """
 
+    async def prepare(self, names: Sequence[str], fragments: Sequence[FragmentId], /) -> None:
+        """Read ahead what `rows` and `at` will give of ``fragments``, as far as that is kept."""
+
     async def at(self, names: Sequence[str], addresses: Addresses, /) -> pa.Table:
         """Those of `rows` whose addresses are among ``addresses``, which ascend; in that order."""
 
@@ -224,6 +227,12 @@ class TablePart:
         found = pa.concat_tables([self._schema(state, names).empty_table(), *parts])
         return found if self.region_id is None else in_write_order(found, state)
 
+    async def prepare(self, names: Sequence[str], fragments: Sequence[FragmentId]) -> None:
+        state = await self.opened()
+        for fragment in state.fragments:
+            if fragment.id in fragments and await self._is_kept(FragmentId(fragment.id)):
+                await self._kept_rows(state, fragment, names)
+
     async def at(self, names: Sequence[str], addresses: Addresses) -> pa.Table:
         state = await self.opened()
         found = list[pa.Table]()
@@ -293,12 +302,21 @@ class TablePart:
     async def _kept_rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
         """Columns ``names`` of all live rows, as they are stored."""
         wanted = tuple(dict.fromkeys(names))
+        what = "rows", fragment.id, wanted
+        kept = self.kept.made if self.kept is not None else {}
+        if what not in kept:
+            for other, rows in tuple(kept.items()):
+                match other:
+                    case "rows", fragment.id, tuple() as held if set(wanted) <= set(held):
+                        # They are kept with more columns, or in another order: these take no more memory.
+                        found: pa.Table = kept.setdefault(what, rows.select(self._schema(state, wanted).names))
+                        return found
 
         async def made() -> pa.Table:
             # In one chunk: pyarrow copies several whenever rows are taken of them.
             return (await self._rows(state, fragment, wanted)).combine_chunks()
 
-        return await self.once(("rows", fragment.id, wanted), made, _bytes_of)
+        return await self.once(what, made, _bytes_of)
 
     async def _rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
         own = self._held(state, names) or state.schema.names[:1]

@@ -171,6 +171,7 @@ MEETINGS = (
     ("vectors", *TABLES), ("texts", *TABLES), ("scan", *TAILS),
     ("filter by an index", "btrees", _of((Get, Head), "_gen_", "page_data"), EVERY),
     ("filter by an index twice", "btrees", _of((Get, Head), "_gen_", "page_data"), EVERY),
+    ("filter by an index twice", "rows", _of(Get, "_gen_", "/data/"), EVERY),
     ("filter by an index", "filters", _of(Get, "bloom_filter"), EVERY),
     ("vectors", "codes", _of((Get, Head), "_gen_", "auxiliary"), EVERY),
     ("texts", "documents", _of((Get, Head), "_gen_", "part_0_docs"), EVERY),

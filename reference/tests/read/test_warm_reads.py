@@ -154,6 +154,21 @@ def test_a_warm_read_makes_few_requests_and_one_call_of_pylance(
             assert calls == {"take": 1}, (what, generations)  # of the rows of the base
 
 
+@pytest.mark.parametrize("columns", [["id", "n"], ["n", "id"], ["text"], None])
+def test_rows_of_a_small_generation_are_read_once_for_all_columns_that_came_with_them(
+    tmp_path: Path, columns: list[str] | None
+) -> None:
+    scene = Warm(tmp_path).grown(2)
+    scene.reader.scan(filter="id >= 110")
+    scene.store.asked.clear()
+    told = scene.reader.scan(columns, filter="id >= 110")
+    read = [each.path for each in scene.store.asked if isinstance(each, Get)]
+    assert not [path for path in read if "_gen_" in path]
+    assert sorted(told.to_pylist(), key=str) == sorted(
+        scene.writer.scan(columns, filter="id >= 110").to_pylist(), key=str
+    )
+
+
 def newer(mark: str) -> pa.Table:
     """A row that each of `ASK` finds first, and that no other step writes."""
     found = rows(np.array([7]), 0)
