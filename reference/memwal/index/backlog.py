@@ -6,9 +6,11 @@ Source: MemWAL revisions A and B, "WAL Replay", "Background Merge to Base Table"
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from .. import paths
 from ..codec.region_manifest import RegionManifest
+from ..coroutines import concurrently
 from ..effects import Io
 from ..errors import ArtifactError, NotFound
 from ..ids import Generation, WalPosition
@@ -41,7 +43,8 @@ class RegionBacklog:
 async def backlog(io: Io, base: TableState) -> tuple[RegionBacklog, ...]:
     """The backlog of each region that was ever claimed, by id. Reads each such entry once; no claim, no change."""
     live = await regions.discover(io, base.revision)
-    return tuple([await _of(io, base, manifest) for _, manifest in sorted(live.items())])
+    asked = [partial(_of, io, base, manifest) for _, manifest in sorted(live.items())]
+    return tuple(await concurrently(io, asked))
 
 
 async def _of(io: Io, base: TableState, manifest: RegionManifest) -> RegionBacklog:
@@ -62,18 +65,21 @@ async def _of(io: Io, base: TableState, manifest: RegionManifest) -> RegionBackl
         position = WalPosition(position + 1)
     merged = base.mem_wal.progress(manifest.region_id)
     waiting = sorted((g for g in manifest.flushed if g.generation > merged), key=lambda g: g.generation)
-    flushed = 0
-    for each in waiting:
-        try:
-            flushed += (await state.latest(region.child(each.path))).rows
-        except (NotFound, ArtifactError):
-            damaged += 1
+    flushed = await concurrently(io, [partial(_rows_of, region.child(each.path)) for each in waiting])
     return RegionBacklog(
         region_id=manifest.region_id,
         wal_rows=rows,
         wal_entries=entries,
         wal_bytes=size_bytes,
         generations=tuple(each.generation for each in waiting),
-        generation_rows=flushed,
-        damaged=damaged,
+        generation_rows=sum(rows for rows in flushed if rows is not None),
+        damaged=damaged + flushed.count(None),
     )
+
+
+async def _rows_of(generation: Io) -> int | None:
+    """None for one that cannot be read."""
+    try:
+        return (await state.latest(generation)).rows
+    except (NotFound, ArtifactError):
+        return None

@@ -118,6 +118,7 @@ READS: dict[str, Callable[[memwal.Table], object]] = {
     "texts, approximately": lambda table: len(table.search_text("w3", "text", 9, approximate=True)),
     "ends of logs": lambda table: sorted(table.log_ends().items()),
     "starts of logs": lambda table: sorted(table.log_starts().items()),
+    "backlog": lambda table: list(table.backlog()),
     "what a plan spends": lambda table: "requests" in table.explain(filter="n = 7", analyse=True),
 }
 
@@ -180,6 +181,8 @@ MEETINGS = (
     ("a key", "filters", _of(Get, "bloom_filter"), GENERATIONS),
     ("ends of logs", "entries", _of(Head, "/wal/"), REGIONS),
     ("starts of logs", "entries", _of(List, "/wal"), REGIONS),
+    ("backlog", "entries", _of(Head, "/wal/"), REGIONS),
+    ("backlog", *TABLES),
     ("splits", "entries", _of(Head, "/wal/"), REGIONS),
 )  # fmt: skip
 
