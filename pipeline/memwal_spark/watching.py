@@ -39,6 +39,10 @@ Done = TypeVar("Done")
 BUSY, OTHERS = 32, 32
 """Keys that are watched: those with the most rows, and some others."""
 _NUMBER, _RANK = "__memwal_number", "__memwal_rank"
+_LOOKUPS = "lookups"
+"""File beside the notes of tasks: how often a reader has looked."""
+LOOK_S, _PAUSE_S = 5.0, 0.01
+"""Longest that a task waits for a reader, and how long between two looks at whether it has looked."""
 NOBODYS = -1
 """Rank of a row that is not in the log."""
 _CHECK = "import sys; from memwal.cli.main import main; sys.exit(main())"
@@ -90,9 +94,13 @@ class WatchedRows:
     sequence: str
 
     def noted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The ``batches`` as they are; their consumer asks for the next one when the last one is durable."""
+        """The ``batches`` as they are; their consumer asks for the next one when the last one is durable.
+
+        Behind the first one with watched rows a reader, if there is one, has looked before the next one goes on.
+        """
         watched = pq.read_table(self.file)
         with self._notes() as notes:
+            is_looked_at = False
             for batch in batches:
                 found = numbers(pa.Table.from_batches([batch]), watched, self.key, self.sequence)
                 if found:
@@ -100,6 +108,27 @@ class WatchedRows:
                 yield batch
                 if found:
                     notes.write(json.dumps({"durable": time.monotonic_ns()}) + "\n")
+                    is_looked_at = is_looked_at or self._until_looked_at()
+
+    def _until_looked_at(self) -> bool:
+        """Wait, `LOOK_S` at most, until a lookup is through that began after now: another one may be under way."""
+        before, ends = self._lookups(), time.monotonic() + LOOK_S
+        while before is not None and self._lookups() in (before, before + 1) and time.monotonic() < ends:
+            time.sleep(_PAUSE_S)
+        return True
+
+    def _lookups(self) -> int | None:
+        """How often a reader has looked; None where there is none."""
+        try:
+            return int(Path(self.folder, _LOOKUPS).read_text())
+        except FileNotFoundError:
+            return None
+
+    def looked(self, times: int) -> None:
+        """Tell tasks how often a reader has looked."""
+        told = Path(self.folder, f"{_LOOKUPS}.new")
+        told.write_text(str(times))
+        told.replace(Path(self.folder, _LOOKUPS))
 
     def noted_whole(self, batches: Iterator[pa.RecordBatch], write: Callable[[Iterator[pa.RecordBatch]], Done]) -> Done:
         """``write`` the ``batches``, which are durable when it returns, and not before."""
@@ -143,6 +172,7 @@ class KeyReader:
         self._table = memwal.open(table)
         self.found: list[dict[str, Any]] = []
         self.reads = self.raced = 0
+        rows.looked(0)
 
     def step(self) -> None:
         """One lookup of all of them; every eighth opens the table anew."""
@@ -156,6 +186,7 @@ class KeyReader:
             return
         returned = time.monotonic_ns()
         self.reads += 1
+        self._rows.looked(self.reads)
         there = dict(numbers(rows, self._watched, self._rows.key, self._rows.sequence))
         self.found += [
             {"key": str(name), "kind": "read", "value": there.get(name), "invoked": invoked, "returned": returned,

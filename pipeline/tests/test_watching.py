@@ -54,6 +54,27 @@ def test_an_attempt_notes_the_last_row_of_each_key_of_a_batch_and_when_it_is_dur
     assert unknown["rows"] == [[1, NOBODYS]]
 
 
+def test_behind_the_first_watched_rows_a_task_waits_for_a_lookup_that_begins_then(
+    rows: WatchedRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = list[int]()
+
+    def sleeping(_: float) -> None:
+        waited.append(len(waited))
+        rows.looked(7 + len(waited))
+
+    monkeypatch.setattr(watching.time, "sleep", sleeping)
+    batches = [batch((7, 10)), batch((5, 10)), batch((8, 20)), batch((9, 40))]
+    assert sum(each.num_rows for each in rows.noted(iter(batches))) == 4
+    assert waited == [], "there is no reader"
+    rows.looked(7)
+    assert sum(each.num_rows for each in rows.noted(iter(batches))) == 4
+    assert len(waited) == 2, "one lookup was under way, and only the next one counts"
+    monkeypatch.setattr(watching, "LOOK_S", 0.0)
+    assert sum(each.num_rows for each in rows.noted(iter(batches))) == 4
+    assert len(waited) == 2, "a reader that has ended keeps no task from its work"
+
+
 def test_deleted_keys_are_not_watched(spark: SparkSession, tmp_path: Path) -> None:
     log = replace(LOG, delete="gone")
     events = spark.createDataFrame([(*row, row == (8, 20)) for row in ROWS], "id bigint, seq bigint, gone boolean")
@@ -84,6 +105,7 @@ def test_a_reader_finds_ranks_absences_and_rows_that_nobody_wrote(tmp_path: Path
         reader.step()
     assert [(each["key"], each["value"]) for each in reader.found] == [("1", 2), ("2", NOBODYS), ("3", None)]
     assert all(each["invoked"] < each["returned"] for each in reader.found)
+    assert Path(rows.folder, "lookups").read_text() == "1"
 
 
 def test_a_read_that_goes_back_is_an_impossible_history(tmp_path: Path) -> None:
