@@ -353,7 +353,24 @@ def test_ranges_that_lie_close_together_are_one_request_to_an_object_store(s3: S
     s3.log.clear()
     close = tuple((at, 1_000) for at in range(0, 1 << 20, 50_000))
     assert len(store.perform(GetRanges("a", ranges=(*close, ((3 << 20) - 8, 8))))) == 1_000 * len(close) + 8
-    assert s3.log == ["HEAD", "GET", "GET"]
+    assert s3.log == ["GET", "GET"]
+
+
+def test_ranges_behind_the_end_of_an_object_are_what_is_there_of_them(s3: S3Server) -> None:
+    """Its size is asked for only where the store refuses to say so itself."""
+    store, data = s3.store(), bytes(range(100))
+    store.perform(Put("a", data))
+    far = 1 << 20
+    for ranges, requests in [
+        (((90, 20), (5, 2)), ["GET"]),
+        (((90, 20), (150, 9), (5, 2)), ["GET"]),
+        (((90, 20), (far, 9), (5, 2)), ["GET", "GET", "HEAD", "GET"]),
+        (((far, 9), (far + 20, 9)), ["GET", "HEAD"]),
+    ]:
+        s3.log.clear()
+        expected = b"".join(data[at : at + size] for at, size in ranges)
+        assert store.perform(GetRanges("a", ranges=ranges)) == expected
+        assert s3.log == requests
 
 
 @pytest.mark.parametrize(("offset", "length"), [(0, 3), (1, None), (-3, None), (-3, 2), (2, 0)])
@@ -658,7 +675,7 @@ class Failing:
     def fail(self, *_: object, **__: object) -> Any:
         raise self.error
 
-    put = get = get_range = head = delete = copy = list = list_with_delimiter = fail
+    put = get = get_range = get_ranges = head = delete = copy = list = list_with_delimiter = fail
 
     def __repr__(self) -> str:
         return "Failing()"
