@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 MOST_CONCURRENT = 32
 """Coroutines among which `concurrently` divides its work."""
+MOST_AHEAD = 16
+"""So many things are read ahead by `ahead`, of which the last ones may not be needed."""
 
 
 async def until(holds: Callable[[], bool], timeout_ms: Milliseconds | None = None) -> bool:
@@ -66,3 +68,11 @@ async def concurrently(io: Io, reads: Sequence[Callable[[], Protocol[T]]]) -> li
     if failed:
         raise failed[min(failed)]
     return [found[number] for number in range(len(reads))]
+
+
+async def ahead(io: Io, reads: Sequence[Callable[[], Protocol[T]]]) -> AsyncIterator[T]:
+    """What ``reads`` give, in order: as `concurrently` for `MOST_AHEAD` of them at a time, or each when it is asked."""
+    step = MOST_AHEAD if io.concurrent else 1
+    for first in range(0, len(reads), step):
+        for found in await concurrently(io, reads[first : first + step]):
+            yield found

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..clauses import implements
 from ..codec import marks as coding
 from ..codec.region_manifest import RegionManifest
+from ..coroutines import ahead
 from ..effects import Io
 from ..errors import AlreadyMerged, ArtifactError, Conflict, EngineBug, InvalidArgument, NotFound, Unmergeable
 from ..ids import Generation, RegionId
@@ -191,17 +193,22 @@ async def _step(io: Io, run: _Run) -> None:
 
 async def _followings(io: Io, state: TableState, run: _Run) -> dict[RegionId, NextMerge]:
     """What is to be merged next in the first regions that have something, as many as may share a commit."""
-    found = dict[RegionId, NextMerge]()
-    for region in tuple(run.waiting):
+
+    async def follow(region: RegionId) -> tuple[RegionId, NextMerge | Failure | None]:
         last = next((merged for merged in reversed(run.done) if merged.region_id == region), None)
         # A restore took the table back to before what this call has merged: it is merged anew.
         if last is not None and state.mem_wal.progress(region) < last.generation:
             await io.note("merge_void", region=region, generation=last.generation)
             run.done.remove(last)
         try:
-            following = await _following(io, state, region, run.lost)
+            return region, await _following(io, state, region, run.lost)
         except (ArtifactError, InvalidArgument, Unmergeable) as failure:
-            run.end(region, failure)
+            return region, failure
+
+    found = dict[RegionId, NextMerge]()
+    async for region, following in ahead(io, [partial(follow, region) for region in run.waiting]):
+        if isinstance(following, Failure):
+            run.end(region, following)
             continue  # what is wrong with one region says nothing of the next
         if following is None or (run.until is not None and following.listed.generation > run.until):
             run.end(region)
@@ -219,15 +226,21 @@ async def _members(
     io: Io, state: TableState, run: _Run, following: Mapping[RegionId, NextMerge]
 ) -> tuple[GroupMember, ...]:
     """Those of ``following`` that go into one commit, opened; what cannot be opened is left out."""
-    members, held = list[GroupMember](), 0
-    for region, wanted in following.items():
-        member = run.opened.get(region)
+
+    async def opened(wanted: NextMerge) -> tuple[NextMerge, GroupMember | Failure]:
+        member = run.opened.get(wanted.region)
         if member is None or member.listed != wanted.listed or schema_of(member.source.base) != schema_of(state):
             try:
-                member = run.opened[region] = await _opened(io, state, wanted)
+                member = run.opened[wanted.region] = await _opened(io, state, wanted)
             except (ArtifactError, InvalidArgument, Unmergeable) as failure:
-                await _fail(io, state, run, (wanted,), failure)
-                continue  # it stops its own region only
+                return wanted, failure
+        return wanted, member
+
+    members, held = list[GroupMember](), 0
+    async for wanted, member in ahead(io, [partial(opened, each) for each in following.values()]):
+        if isinstance(member, Failure):
+            await _fail(io, state, run, (wanted,), member)
+            continue  # it stops its own region only
         held += held_bytes(member.source)
         # One data file has the rows of all: the same columns, and not too many of them.
         if members and (held > merge_group.GROUP_BYTES or member.source.absent != members[0].source.absent):

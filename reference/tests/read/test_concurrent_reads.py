@@ -196,10 +196,28 @@ def test_what_does_not_need_each_other_is_asked_at_once(
     assert len(store.came) == count, of
 
 
-def test_a_generation_that_is_lost_is_told_as_by_a_read_of_one_after_another(built: Path, tmp_path: Path) -> None:
-    store = MemoryStore()
+def copied(built: Path) -> MemoryStore:
+    found = MemoryStore()
     for file in filter(Path.is_file, built.rglob("*")):
-        store.objects[file.relative_to(built).as_posix()] = file.read_bytes()
+        found.objects[file.relative_to(built).as_posix()] = file.read_bytes()
+    return found
+
+
+@pytest.mark.parametrize("of", [MANIFESTS, ("tables of generations", TABLES[1], REGIONS)], ids=lambda of: of[0])
+@pytest.mark.clause("AMB-150")
+def test_a_merge_reads_all_regions_of_a_commit_at_once(built: Path, of: Any) -> None:
+    _, fits, count = of
+    one, several = copied(built), copied(built)
+    memwal.open("t", store=one).merge()
+    store = Meeting(several, fits, count)
+    done = far(memwal.open("t", store=store)).merge()
+    assert len(store.came) == count
+    assert (len(done.merged), done.commits) == (EVERY, GENERATIONS)
+    assert in_order(memwal.open("t", store=one).scan()) == in_order(memwal.open("t", store=several).scan())
+
+
+def test_a_generation_that_is_lost_is_told_as_by_a_read_of_one_after_another(built: Path) -> None:
+    store = copied(built)
     lost = next(name for name in sorted(store.objects) if "_gen_" in name).rpartition("_gen_")[0]
     for name in [name for name in store.objects if name.startswith(lost)]:
         del store.objects[name]

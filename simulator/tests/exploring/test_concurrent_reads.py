@@ -35,6 +35,19 @@ def test_a_reader_that_asks_for_several_things_at_once_sees_what_one_after_anoth
     assert several.terminal_stores == one.terminal_stores
 
 
+@pytest.mark.clause("AMB-150")
+def test_a_merger_that_reads_several_regions_at_once_leaves_what_one_after_another_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, several = (
+        explored("group_merger_and_merger", "B", monkeypatch, concurrent=concurrent) for concurrent in (False, True)
+    )
+    assert several.complete
+    assert several.violation is None
+    assert several.states > one.states
+    assert several.terminal_stores == one.terminal_stores
+
+
 @pytest.mark.clause("AMB-101", "READ-008")
 def test_what_a_reader_does_wrong_is_found_in_one_that_asks_for_several_things_at_once(
     monkeypatch: pytest.MonkeyPatch,
