@@ -278,13 +278,14 @@ class Queries:
         """
         check_name("form of a plan", form, explaining.FORMS)
         asked = explaining.Asked(keys=keys, vector=vector, text=text, options=options)
+        # One request after another: none that the plan can do without, and each is charged to the node that makes it.
+        place = replace(self._place, io=replace(self._io, concurrent=False))
         if not analyse:
-            plan = self._plan(asked, self._query(columns, filter, consistency, writers), run=False)
+            planning = Queries(place, self._state, pinned=self._pinned)
+            plan = planning._plan(asked, planning._query(columns, filter, consistency, writers), run=False)
             return explaining.FORMS[form](plan, None)
-        meter = Meter(self._place.store, self._place.listener)
-        # One request after another, so that each is charged to the node that makes it.
-        io = replace(self._io, concurrent=False)
-        measured = replace(self._place, store=meter, listener=meter.hear, io=io)
+        meter = Meter(place.store, place.listener)
+        measured = replace(place, store=meter, listener=meter.hear)
         queries = Queries(measured, self._state, pinned=self._pinned)
         query = replace(queries._query(columns, filter, consistency, writers), watched=True)
         plan = queries._plan(asked, query, run=True)

@@ -325,6 +325,15 @@ def test_nothing_is_read_by_several_coroutines(built: Path, what: str) -> None:
         assert several.threads == {threading.current_thread()}, "one request after another is measured"
 
 
+@pytest.mark.parametrize("asked", [{}, {"filter": "m = 3"}, {"filter": "n = 7"}, {"keys": keys(3)}], ids=str)
+def test_a_plan_that_is_not_run_asks_for_no_more(built: Path, asked: dict[str, Any]) -> None:
+    one, several = Noting(LocalStore(built)), Noting(LocalStore(built))
+    tables = memwal.open("t", store=one), far(memwal.open("t", store=several))
+    near, plan = (table.explain(**asked) for table in tables)
+    assert plan == near
+    assert several.read == one.read
+
+
 def test_what_is_asked_of_all_generations_as_one_is_made_once(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, made, looked = far(memwal.open(built / "t", remember_bytes=64 << 20)), list[str](), list[int]()
     join, open_own = indexes_above._joined, Neighbours._open
