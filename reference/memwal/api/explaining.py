@@ -21,11 +21,13 @@ from ..read import vector as vector_search
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A lookup, a search or a scan. Raises `InvalidArgument` for two of them, and for options that it does not have."""
+    """A lookup, a search or a scan. Raises `InvalidArgument` for two of them, and for what it does not have."""
 
     keys: pa.Table | None
     vector: Any
     text: str | None
+    filtered: bool
+    """Whether there is a filter."""
     options: Mapping[str, Any]
     """Those of a search, by the names that it has for them."""
     search: vector_search.Nearest | text_search.Matching | None = field(init=False)
@@ -33,6 +35,8 @@ class Asked:
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.keys, self.vector, self.text)) > 1:
             raise InvalidArgument("give only one of keys, vector and text: a plan is for one kind of query")
+        if self.keys is not None and self.filtered:
+            raise InvalidArgument("a lookup of keys has no filter: give keys or a filter")
         object.__setattr__(self, "search", self._search())
 
     @property

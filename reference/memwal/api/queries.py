@@ -277,7 +277,7 @@ class Queries:
         as a tree.
         """
         check_name("form of a plan", form, explaining.FORMS)
-        asked = explaining.Asked(keys=keys, vector=vector, text=text, options=options)
+        asked = explaining.Asked(keys=keys, vector=vector, text=text, filtered=filter is not None, options=options)
         # One request after another: none that the plan can do without, and each is charged to the node that makes it.
         place = replace(self._place, io=replace(self._io, concurrent=False))
         if not analyse:

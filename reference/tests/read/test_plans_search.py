@@ -465,6 +465,7 @@ def test_a_search_that_cannot_be_is_refused(base: Base) -> None:
         (lambda: table.search_text("a", "tag"), "no full-text index over column 'tag'"),
         (lambda: table.search_text("a", "text", 0), "must be at least 1"),
         (lambda: table.explain(text="a", vector=QUERY, column="vf"), "only one of keys, vector and text"),
+        (lambda: table.explain(keys=pa.table({"id": ["a"]}), filter="id = 'a'"), "a lookup of keys has no filter"),
     ):
         with pytest.raises(memwal.InvalidArgument, match=complaint):
             asked()
