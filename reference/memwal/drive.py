@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from .effects import (
     Get,
+    GetRanges,
     Grew,
     Join,
     Note,
@@ -28,7 +29,7 @@ from .effects import (
     Until,
     run,
 )
-from .errors import EngineBug, Outcome, Unreachable
+from .errors import EngineBug, InvalidArgument, Outcome, Unreachable
 from .metrics import ENTERED, LEFT, Metrics, Spent, of_note
 from .remembered import ReadMemory, Remembering
 from .stores.base import Store
@@ -89,7 +90,7 @@ class _Performing:
         match request:
             case StoreRequest():
                 try:
-                    reply, self.last = (self.remembering or self.store).perform(request), None
+                    reply, self.last = self._performed(request), None
                 except Outcome as outcome:
                     self.last = outcome
                     raise
@@ -117,6 +118,16 @@ class _Performing:
             case _:
                 raise EngineBug(f"no driver knows the request {request!r}")
         return None
+
+    def _performed(self, request: StoreRequest[Any]) -> Any:
+        performing = self.remembering or self.store
+        try:
+            return performing.perform(request)
+        except InvalidArgument:
+            if not isinstance(request, GetRanges):
+                raise
+            # A store of somebody's own may not know it: then the parts are asked for one by one.
+            return b"".join([performing.perform(Get(request.path, *part)) for part in request.ranges])
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memwal.drive import drive
-from memwal.effects import Get, Grew, Io, List, PutIfAbsent, Stamped, Stat, StoreRequest, remembered
+from memwal.effects import Get, GetRanges, Grew, Io, List, PutIfAbsent, Stamped, Stat, StoreRequest, remembered
 from memwal.errors import ArtifactError, InvalidArgument, NotFound, Throttled
 from memwal.remembered import ReadMemory
 from memwal.revisions import STRICT
@@ -332,10 +333,10 @@ def test_the_stamp_of_an_object_that_is_not_there_is_an_error(store: MemoryStore
 
 
 class WithoutStamps(MemoryStore):
-    """A store that was written before there were stamps."""
+    """A store that was written before there were stamps and ranges."""
 
     def perform(self, request: StoreRequest[Any]) -> Any:
-        if isinstance(request, Stamped | Stat):
+        if isinstance(request, Stamped | Stat | GetRanges):
             raise InvalidArgument(f"stores cannot perform the request {type(request).__name__}")
         return super().perform(request)
 
@@ -345,6 +346,21 @@ def test_of_a_store_that_tells_no_stamps_nothing_is_kept() -> None:
     ask, made = counted("a")
     assert [ask(store, memory) for _ in range(2)] == [b"1", b"1"]
     assert (len(made), len(memory)) == (2, 0)
+
+
+@pytest.mark.parametrize("io", [IO, replace(IO, remembers=False)])
+def test_a_store_that_does_not_know_ranges_is_asked_for_one_after_another(io: Io) -> None:
+    store, memory = WithoutStamps({"a": b"0123456789"}), ReadMemory(MIB)
+    ranges = [(7, 9), (1, 2), (4, 0)]
+
+    def ask(name: str) -> bytes:
+        return drive(io.get_ranges(name, ranges), store, memory=memory if io.remembers else None)
+
+    assert ask("a") == b"78912"
+    with pytest.raises(NotFound):
+        ask("b")
+    with pytest.raises(InvalidArgument, match="not an object name"):
+        ask("a\0b")
 
 
 class Throttling(MemoryStore):
