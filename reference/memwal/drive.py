@@ -126,7 +126,7 @@ class _Performing:
         except InvalidArgument:
             if not isinstance(request, GetRanges):
                 raise
-            # A store of somebody's own may not know it: then the parts are asked for one by one.
+            # A caller's own store may not know it: then the parts are asked for one by one.
             return b"".join([performing.perform(Get(request.path, *part)) for part in request.ranges])
 
 
