@@ -108,14 +108,15 @@ class WatchedRows:
                 yield batch
                 if found:
                     notes.write(json.dumps({"durable": time.monotonic_ns()}) + "\n")
-                    is_looked_at = is_looked_at or self._until_looked_at()
+                    if not is_looked_at:
+                        self._wait_for_a_look()
+                    is_looked_at = True
 
-    def _until_looked_at(self) -> bool:
+    def _wait_for_a_look(self) -> None:
         """Wait, `LOOK_S` at most, until a lookup is through that began after now: another one may be under way."""
         before, ends = self._lookups(), time.monotonic() + LOOK_S
         while before is not None and self._lookups() in (before, before + 1) and time.monotonic() < ends:
             time.sleep(_PAUSE_S)
-        return True
 
     def _lookups(self) -> int | None:
         """How often a reader has looked; None where there is none."""

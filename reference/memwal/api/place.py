@@ -100,8 +100,8 @@ def find(
     local = "://" not in text or text.startswith("file://")
     location = str(Path(text.removeprefix("file://")).absolute()) if local else text.rstrip("/")
     named = "" if text.startswith("memory://") else location
-    far = not local and named != ""
-    io = Io(root, location=named, interpretation=interpretation, remembers=remembers, concurrent=far)
+    is_bucket = not local and not text.startswith("memory://")
+    io = Io(root, location=named, interpretation=interpretation, remembers=remembers, concurrent=is_bucket)
     place = Place(opened, io, listener, memory)
     if manifest_store is None:
         return place

@@ -53,7 +53,7 @@ class Freshness:
 
     async def open(self, *, keys: bool = False) -> None:
         """Read the filters of all sources above the base, with their ``keys`` too, where that is done at once."""
-        if not self.io.concurrent:
+        if not self.io.concurrent or self._is_open:
             return
         none = AskedKeys(self.view.base.schema.empty_table().select(list(self.view.base.primary_key)))
 

@@ -206,13 +206,11 @@ class ObjectStore:
                 starts.append(first)
                 ends.append(end)
         read = self._reads.get_ranges(self._prefix + path, starts=starts, ends=ends, coalesce=0) if starts else []
-        held = [memoryview(each) for each in read]
-        at = [max(0, bisect_right(starts, first) - 1) for first, _ in spans]
-        parts = [
-            held[n][first - starts[n] : end - starts[n]]
-            for n, (first, end) in zip(at, spans, strict=True)
-            if first < end
-        ]
+        held, parts = [memoryview(each) for each in read], list[memoryview]()
+        for first, end in spans:
+            if first < end:
+                at = bisect_right(starts, first) - 1
+                parts.append(held[at][first - starts[at] : end - starts[at]])
         return b"".join(parts)
 
     def _head(self, request: Head) -> int:
