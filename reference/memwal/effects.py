@@ -6,8 +6,8 @@ store, and resumes the coroutine with the reply or throws an `Outcome` into it.
 
 A process may be several coroutines (`Spawn`, `Join`) that share state in memory. Only one of them runs at a time, and
 another one continues only where this one awaits a request to the store, a `Recall` (for which a driver that keeps
-things may ask the store), a `Sleep`, a `Join` or an `Until` that does not hold yet. So what stands between two such requests
-is one step, under every driver.
+things may ask the store), a `Sleep`, a `Join` or an `Until` that does not hold yet. So what stands between two such
+requests is one step, under every driver.
 
 `Io` is what protocol functions receive: a root folder inside the store and one method per request. Its state is the
 root, how tables are committed there and how the texts are read, so that protocol functions depend on replies only.
