@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from io import FileIO
 from typing import Any, Generic, TypeVar, cast
 
 from . import paths
@@ -69,6 +70,16 @@ class GetRanges(Get):
 @dataclass(frozen=True, slots=True)
 class Head(StoreRequest[int]):
     """Size of an object in bytes. Raises `NotFound`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open(StoreRequest["FileIO | None"]):
+    """An object of ``size_bytes`` bytes as an open file, for the native reader; None for another size.
+
+    Only stores whose objects are files of this machine perform it (`Io.files`). Raises `NotFound`.
+    """
+
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,11 +306,14 @@ class Io:
     """Whether the driver keeps what was made of objects (`remembered`)."""
     concurrent: bool = False
     """Whether requests take so long that those which do not need each other are made at once (see `coroutines`)."""
+    files: bool = False
+    """Whether the store can `Open` its objects."""
 
     def child(self, name: str, commits: Commits | None = None, location: str = "") -> Io:
         """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store."""
         how, below = commits or self.commits, self.path(name)
-        return Io(below, how, location, self.remembers, self.concurrent, interpretation=self.interpretation)
+        asked = self.remembers, self.concurrent, self.files
+        return Io(below, how, location, *asked, interpretation=self.interpretation)
 
     @property
     def external(self) -> Io:
@@ -322,6 +336,9 @@ class Io:
 
     async def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes:
         return await patiently(GetRanges(self.path(name), ranges=tuple(ranges)))
+
+    async def open(self, name: str, size_bytes: int) -> FileIO | None:
+        return await patiently(Open(self.path(name), size_bytes))
 
     async def head(self, name: str) -> int:
         return await patiently(Head(self.path(name)))

@@ -14,7 +14,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .effects import Get, Head, List, ListFolders, Recall, Remember, Stamped, Stat, StoreRequest
+from .effects import Get, Head, List, ListFolders, Open, Recall, Remember, Stamped, Stat, StoreRequest
 from .errors import InvalidArgument, NotFound, Outcome
 from .stores.base import Store
 
@@ -173,7 +173,7 @@ class Remembering:
         """Perform ``request``, and note what it looks at; after a change nothing is as it was."""
         if self.open and type(request) is Get and request.path not in self.seen:
             return self._read(request)
-        if not isinstance(request, Get | Head):
+        if not isinstance(request, Get | Head | Open):
             if not isinstance(request, List | ListFolders):
                 self.seen.clear()
             for each in self.open:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from ..clauses import implements
+from ..codec.scratch import READS_OPENED
 from ..drive import Listener, _no_listener, drive
 from ..effects import Commits, Io, Protocol
 from ..errors import AlreadyExists, ArtifactError, InvalidArgument, NotFound, Outcome, check_name
@@ -102,7 +103,7 @@ def find(
     named = "" if text.startswith("memory://") else location
     is_bucket = not local and not text.startswith("memory://")
     io = Io(root, location=named, interpretation=interpretation, remembers=remembers, concurrent=is_bucket)
-    place = Place(opened, io, listener, memory)
+    place = Place(opened, replace(io, files=local and READS_OPENED), listener, memory)
     if manifest_store is None:
         return place
     base = str(Path(location).resolve()) if local else location.removesuffix(root).rstrip("/")

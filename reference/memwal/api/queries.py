@@ -279,7 +279,8 @@ class Queries:
         check_name("form of a plan", form, explaining.FORMS)
         asked = explaining.Asked(keys=keys, vector=vector, text=text, filtered=filter is not None, options=options)
         # One request after another: none that the plan can do without, and each is charged to the node that makes it.
-        place = replace(self._place, io=replace(self._io, concurrent=False))
+        # Nothing is read past them, which could not be counted.
+        place = replace(self._place, io=replace(self._io, concurrent=False, files=False))
         if not analyse:
             planning = Queries(place, self._state, pinned=self._pinned)
             plan = planning._plan(asked, planning._query(columns, filter, consistency, writers), run=False)

@@ -1,8 +1,7 @@
 """Lance data files: bytes <-> Arrow tables, through pylance's file writer and reader.
 
 pylance writes and reads files by name only, so bytes pass through a private in-memory session (writing) and a `Scratch`
-file (reading), which holds what is decoded and no more. Nothing else of the engine touches a file; the store sees
-bytes.
+file (reading), which holds what is decoded and no more, unless the store opens the file itself (`Opened`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ..clauses import implements
 from ..errors import ArtifactError, InvalidArgument
 from . import kept_rows, native, protobuf
 from .file_layout import FOOTER, GLOBAL_BUFFER, MAGIC, check_whole
-from .scratch import Piece, Scratch
+from .scratch import Opened, Piece, Scratch
 
 __all__ = [
     "FILE_VERSION", "FLAT_VERSION", "LEAF_VERSIONS", "MAGIC", "WRITTEN_VERSIONS", "Decoder", "Encoder", "FileVersion",
@@ -143,13 +142,13 @@ class Decoder:
     """Rows of one Lance file, or of some of its columns, from those of its parts that hold them. A context manager.
 
     ``parts``: position and bytes each, together everything that the rows to be read need (`Layout.ranges`), or the
-    whole file. Raises `ArtifactError` naming ``clause`` if the bytes are not such a file, and `NoRoom` if there is
-    none to decode them.
+    whole file, which a store may have opened. Raises `ArtifactError` naming ``clause`` if the bytes are not such a
+    file, and `NoRoom` if there is none to decode them.
     """
 
     def __init__(
         self,
-        parts: Iterable[Piece],
+        parts: Iterable[Piece] | Opened,
         size_bytes: int,
         path: str,
         *,
@@ -163,14 +162,14 @@ class Decoder:
         self._path, self._clause = path, clause
         self.shared = False
         """Whether others read from it too: then it goes when the last of them does."""
-        self._scratch = Scratch(parts, size_bytes, path)
+        self._file = parts if isinstance(parts, Opened) else Scratch(parts, size_bytes, path)
         self._taken_times = 0
         self._session: Any = None
         """Of `kept_rows`, by which rows are taken once they are taken often."""
         try:
             with native.reading(path, clause, refusal=_REFUSAL):
                 wanted = list(columns) if columns is not None else None
-                self._reader = LanceFileReader(self._scratch.name, columns=wanted)
+                self._reader = LanceFileReader(self._file.name, columns=wanted)
                 self.rows = int(self._reader.num_rows())
         except BaseException:
             self.close()
@@ -183,9 +182,9 @@ class Decoder:
         self.close()
 
     def close(self) -> None:
-        """Drop the scratch file; afterwards nothing can be read, except from one that is shared."""
+        """Let go of the file; afterwards nothing can be read, except from one that is shared."""
         if not self.shared:
-            self._scratch.close()
+            self._file.close()
 
     @property
     def schema(self) -> pa.Schema:
@@ -211,9 +210,15 @@ class Decoder:
             raise ArtifactError(self._clause, self._path, reason)
         return found
 
+    @property
+    def opened(self) -> bool:
+        """Whether the store opened the file, so that all rows can be read, and nothing is added."""
+        return isinstance(self._file, Opened)
+
     def add(self, parts: Iterable[Piece]) -> None:
         """More parts of the file, by which more rows can be read."""
-        self._scratch.add(parts)
+        assert isinstance(self._file, Scratch), "all of it is there"
+        self._file.add(parts)
 
     def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
         """The rows at those offsets, ascending, at least one, with the schema of the file."""
@@ -224,7 +229,7 @@ class Decoder:
                 found = self._reader.take_rows(rows.tolist(), batch_size=min(len(rows), _DECODED_ROWS)).to_table()
                 self._taken_times += 1
                 if self.shared and self._taken_times == _TAKEN_TIMES:
-                    self._session = kept_rows.session(self._scratch, self.size_bytes, self._path, rows, found)
+                    self._session = kept_rows.session(self._file, self.size_bytes, self._path, rows, found)
         if found.num_rows != len(rows):
             reason = f"{_REFUSAL}: the native reader gives {found.num_rows} of {len(rows)} rows"
             raise ArtifactError(self._clause, self._path, reason)

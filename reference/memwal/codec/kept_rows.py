@@ -20,7 +20,7 @@ from ..ids import TableVersion
 from . import protobuf, table_manifest
 from .file_layout import FOOTER, ITEMS_VERSION, schema_range, tables_start
 from .pb.lance import file_pb2, table_pb2
-from .scratch import Scratch
+from .scratch import Opened, Scratch
 
 _NAME = "rows.lance"
 _VERSION = TableVersion(1)
@@ -28,24 +28,24 @@ _CACHE_BYTES = 16 << 20
 """Most that a session keeps of what the pages of its file say."""
 
 
-def session(scratch: Scratch, size_bytes: int, path: str, rows: npt.NDArray[np.int64], found: pa.Table) -> Any:
-    """A session of the file of ``size_bytes`` in ``scratch``, for the columns of ``found``, which are its ``rows``.
+def session(file: Scratch | Opened, size_bytes: int, path: str, rows: npt.NDArray[np.int64], found: pa.Table) -> Any:
+    """A session of the ``file`` of ``size_bytes``, for the columns of ``found``, which are its ``rows``.
 
     It sees what is added to the file later. None where there can be none, or where it would give other types: for
     columns inside of others, those that a table shows otherwise than its files do, and without a temporary folder.
     Raises `ArtifactError` for a file that is none.
     """
     clause = "FORMAT-024"
-    tail = scratch.read(size_bytes - FOOTER.size, FOOTER.size)
+    tail = file.read(size_bytes - FOOTER.size, FOOTER.size)
     start = tables_start(tail, size_bytes, path, clause=clause)
-    position, size = schema_range(scratch.read(start, size_bytes - start), size_bytes, path, clause=clause)
-    described = protobuf.parse(file_pb2.FileDescriptor, scratch.read(position, size), clause=clause, path=path)
+    position, size = schema_range(file.read(start, size_bytes - start), size_bytes, path, clause=clause)
+    described = protobuf.parse(file_pb2.FileDescriptor, file.read(position, size), clause=clause, path=path)
     if any(field.parent_id >= 0 for field in described.schema.fields):
         return None
     stored = FOOTER.unpack(tail)[5:7]
     version = (2, 0) if stored == ITEMS_VERSION else stored
     try:
-        opened = _opened(scratch.name, _manifest(described, version, size_bytes), found.schema.names)
+        opened = _opened(file.name, _manifest(described, version, size_bytes), found.schema.names)
         again = opened.take(rows.tolist())
     except (OSError, ValueError):
         return None  # the file reader, which has just read these rows, goes on

@@ -1,7 +1,9 @@
-"""Files that only this process sees: the native reader opens files by name and takes no bytes.
+"""Files for the native reader, which opens files by name and takes no bytes.
 
-They are in memory where the system has files without a folder (Linux), which no shared-memory folder bounds, and else
-in the temporary folder. A file may have holes: what is not read need not be there.
+A store whose objects are files of this machine opens them, and they are read where they lie (`Opened`). Of any other
+object what is read is put into a file that only this process sees (`Scratch`): in memory where the system has files
+without a folder (Linux), which no shared-memory folder bounds, and else in the temporary folder. It may have holes:
+what is not read need not be there.
 """
 
 from __future__ import annotations
@@ -10,12 +12,37 @@ import os
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
+from io import FileIO
 
 from ..errors import NoRoom
 from ..words import reason
 
 Piece = tuple[int, bytes | memoryview]
 """Position and bytes."""
+_DESCRIPTORS = "/proc/self/fd"
+"""Folder in which this process finds its open files by number, where the system has it."""
+READS_OPENED = os.path.isdir(_DESCRIPTORS)
+"""Whether a file that is open can be opened by name, even if it is in no folder any more."""
+
+
+class Opened:
+    """A file that a store opened: all of its bytes are there."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self.name = f"{_DESCRIPTORS}/{file.fileno()}"
+        """Where it can be opened, in this process."""
+
+    def __del__(self) -> None:
+        self.close()
+
+    def read(self, position: int, size: int) -> bytes:
+        """Some of its bytes."""
+        return os.pread(self._file.fileno(), size, position)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
 
 
 class Scratch:
@@ -55,7 +82,7 @@ class Scratch:
     @property
     def name(self) -> str:
         """Where it can be opened, in this process."""
-        return self._linked or f"/proc/self/fd/{self._descriptor}"
+        return self._linked or f"{_DESCRIPTORS}/{self._descriptor}"
 
     def add(self, parts: Iterable[Piece]) -> None:
         """More parts of it. Raises `NoRoom`."""
@@ -79,7 +106,7 @@ class Scratch:
             self._linked = ""
 
     def _in_memory(self) -> None:
-        if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        if hasattr(os, "memfd_create") and READS_OPENED:
             self._descriptor = os.memfd_create("memwal")
 
     def _in_temporary_folder(self) -> None:

@@ -6,6 +6,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from io import FileIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from ..effects import (
     Head,
     List,
     ListFolders,
+    Open,
     Put,
     PutIfAbsent,
     RenameIfAbsent,
@@ -86,6 +88,14 @@ class LocalStore:
             spans = spans_of(request, found.st_size)
             parts = (_chunks(file, first, end, end - first, request.path) for first, end in spans)
             return b"".join(chain.from_iterable(parts)), stamp
+        finally:
+            os.close(file)
+
+    def _open(self, request: Open) -> FileIO | None:
+        file = _opened(self._prefix + request.path, request.path)
+        try:
+            same = _status_of(file, request.path).st_size == request.size_bytes
+            return FileIO(os.dup(file)) if same else None
         finally:
             os.close(file)
 
@@ -276,6 +286,7 @@ _HANDLERS: Handlers[LocalStore] = {
     Head: LocalStore._head,
     List: LocalStore._list,
     ListFolders: LocalStore._list_folders,
+    Open: LocalStore._open,
     PutIfAbsent: LocalStore._put_if_absent,
     Put: LocalStore._put,
     Delete: LocalStore._delete,

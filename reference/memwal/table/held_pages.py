@@ -15,7 +15,7 @@ from ..codec.file_layout import Page, Range, joined
 from ..codec.mini_blocks import Chunks
 from ..codec.scratch import Piece
 from ..effects import Io, remembered
-from .stored_file import Rows, StoredFile, decoder, open_rows, parts
+from .stored_file import Rows, StoredFile, decoder, open_rows, opened, parts
 
 PAGES_BYTES = 8 << 20
 """About how many bytes of one large file are kept for the next rows that are read of it."""
@@ -33,6 +33,8 @@ async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> R
     if pages.now[1].size_bytes > PAGES_BYTES:
         pages.now = (await _no_pages(io, file)).now
     reader, before = pages.now
+    if reader.opened:
+        return reader
     # What was not fetched after all is not held, and others may read meanwhile.
     held = replace(before, ranges=set(before.ranges), chunks=dict(before.chunks))
     reader.add(await parts_at(io, file, wanted, held))
@@ -42,7 +44,9 @@ async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> R
 
 
 async def _no_pages(io: Io, file: StoredFile) -> _Pages:
-    reader = decoder(io, file, file.ends)
+    """What is kept is in memory: a file that is kept open takes its room on the disk even if it is deleted."""
+    whole = None if io.remembers else await opened(io, file.name, file.size_bytes)
+    reader = decoder(io, file, whole or file.ends)
     reader.shared = io.remembers
     return _Pages((reader, Held()))
 

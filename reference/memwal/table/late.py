@@ -16,13 +16,14 @@ import pyarrow as pa
 from .. import cellwise
 from ..codec.data_file import Decoder
 from ..codec.pb.lance import table_pb2
+from ..codec.scratch import Opened, Piece
 from ..effects import Io
 from ..keys import Mask
 from . import read
 from .held_pages import Held, parts_at, parts_of
 from .reuse import Addresses
 from .state import TableState
-from .stored_file import Rows, StoredFile, at_hand, decoder, narrowed
+from .stored_file import Rows, StoredFile, at_hand, decoder, narrowed, opened
 
 Offsets = npt.NDArray[np.int64]
 """Offsets of rows in their fragment, ascending. Shape (rows,)."""
@@ -305,11 +306,15 @@ class _Chunks:
     async def _paged(self, io: Io, fragment: table_pb2.DataFragment, rows: Offsets, *, apart: bool) -> Decoder:
         if self.held.size_bytes > read.FETCH_BYTES:
             self.close()
-        parts = await (parts_at if apart else parts_of)(io, self.file, rows.astype(np.uint64), self.held)
+        file, fetch = self.file, parts_at if apart else parts_of
         if isinstance(self.reader, Decoder):
-            self.reader.add(parts)
-        else:
-            self.reader = read.checked(io, fragment, self.file, decoder(io, self.file, [*self.file.ends, *parts]))
+            if not self.reader.opened:
+                self.reader.add(await fetch(io, file, rows.astype(np.uint64), self.held))
+            return self.reader
+        found: Opened | Sequence[Piece] | None = await opened(io, file.name, file.size_bytes)
+        if found is None:
+            found = [*file.ends, *await fetch(io, file, rows.astype(np.uint64), self.held)]
+        self.reader = read.checked(io, fragment, file, decoder(io, file, found))
         return self.reader
 
     async def _whole(self, io: Io, fragment: table_pb2.DataFragment, offsets: Offsets) -> Rows:

@@ -15,9 +15,9 @@ from ..codec import data_file, file_layout, protobuf
 from ..codec.data_file import Decoder
 from ..codec.file_layout import Layout, Range, joined
 from ..codec.pb.lance import file_pb2, table_pb2
-from ..codec.scratch import Piece
+from ..codec.scratch import Opened, Piece
 from ..effects import Io, remembered
-from ..errors import ArtifactError
+from ..errors import ArtifactError, NotFound
 from ..words import counted
 from . import schema as schemas
 from .legacy import paging, reading, structure
@@ -26,7 +26,8 @@ from .legacy.structure import LegacyFile
 
 __all__ = [
     "END_BYTES", "WHOLE_BYTES", "Rows", "StoredFile", "at_hand", "decoder", "get", "layout_of", "narrowed",
-    "open_columns", "open_file", "open_ranges", "open_rows", "parts",
+    "open_columns", "open_file", "open_ranges", "open_rows", "opened",
+    "parts",
 ]  # fmt: skip
 
 WHOLE_BYTES = 1 << 20
@@ -291,16 +292,18 @@ async def open_rows(io: Io, file: StoredFile, start: int, rows: int) -> Rows:
         wanted = file.legacy.batches_of(start, rows)
         held = await reading.with_pages(io, file.name, file.legacy, file.legacy_names, wanted)
         return LegacyRows(held, file.legacy_names)
-    if file.layout is not None or file.held:
-        return decoder(io, file, await _fetch(io, file, start, rows))
+    if file.layout is not None:
+        return await open_ranges(io, file, file.layout.ranges(file.indices, start, rows))
+    if file.held:
+        return decoder(io, file, [(0, file.held)])
     what = ("rows of a data file", io.path(file.name), file.columns, file.places, file.fields)
     return await remembered(io, what, partial(_shared, io, file), _bytes_of_whole)
 
 
 async def _shared(io: Io, file: StoredFile) -> Decoder:
-    opened = decoder(io, file, await _fetch(io, file, 0, 0))
-    opened.shared = io.remembers
-    return opened
+    reader = decoder(io, file, [(0, (await at_hand(io, file)).held)])
+    reader.shared = io.remembers
+    return reader
 
 
 def _bytes_of_whole(opened: Decoder) -> int:
@@ -316,26 +319,28 @@ async def at_hand(io: Io, file: StoredFile) -> StoredFile:
     return replace(file, held=data)
 
 
-def decoder(io: Io, file: StoredFile, parts: Sequence[Piece]) -> Decoder:
+def decoder(io: Io, file: StoredFile, parts: Sequence[Piece] | Opened) -> Decoder:
     """A reader of the file's columns by ``parts`` of it: those of `StoredFile.ends` first, or the whole."""
-    size = file.size_bytes if file.layout is not None else len(parts[0][1])
-    names = _names_in_file(io, file, bytes(parts[0][1]))
+    first = parts[0][1] if not isinstance(parts, Opened) else file.ends[0][1]
+    size = file.size_bytes if file.layout is not None else len(first)
+    names = _names_in_file(io, file, bytes(first))
     return Decoder(parts, size, io.path(file.name), columns=names)
 
 
 async def open_ranges(io: Io, file: StoredFile, ranges: Iterable[Range]) -> Decoder:
     """A reader of what lies in ``ranges`` of `StoredFile.layout`; without a layout, of the whole file."""
-    parts = [*file.ends, *await _fetched(io, file, ranges)] if file.layout is not None else await _fetch(io, file, 0, 0)
-    return decoder(io, file, parts)
-
-
-async def _fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[Piece]:
-    """The bytes that hold ``rows`` rows of the file's columns from ``start`` on: parts for `data_file.Decoder`."""
     if file.layout is None:
-        return [(0, (await at_hand(io, file)).held)]
-    return [*file.ends, *await _fetched(io, file, file.layout.ranges(file.indices, start, rows))]
+        return decoder(io, file, [(0, (await at_hand(io, file)).held)])
+    whole = await opened(io, file.name, file.size_bytes)
+    return decoder(io, file, whole or [*file.ends, *await parts(io, file.name, joined(ranges), file.size_bytes)])
 
 
-async def _fetched(io: Io, file: StoredFile, ranges: Iterable[Range]) -> list[Piece]:
-    """The bytes in ``ranges``, those that lie close together in one part."""
-    return await parts(io, file.name, joined(ranges), file.size_bytes)
+async def opened(io: Io, name: str, size_bytes: int) -> Opened | None:
+    """The whole file for a `Decoder`; None where the store does not open it. Raises `ArtifactError`."""
+    if not io.files:
+        return None
+    try:
+        file = await io.open(name, size_bytes)
+    except NotFound:
+        raise reading.absent(io, name) from None
+    return Opened(file) if file is not None else None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import memwal
@@ -93,14 +94,17 @@ ASKED = [
 class History:
     """A table with two regions, and what a dictionary says of it."""
 
-    def __init__(self, revision: str, profile: str, key: tuple[str, ...], base: Sequence[tuple[int, int]]) -> None:
-        self.store, self.step = MemoryStore(), 0
+    def __init__(
+        self, revision: str, profile: str, key: tuple[str, ...], base: Sequence[tuple[int, int]], folder: str = ""
+    ) -> None:
+        """``folder``: where the table is made; empty for a store in memory."""
+        self.store, self.step = None if folder else MemoryStore(), 0
         self.newest: dict[int, list[Row]] = {}
         """By key its newest row; of one that only the base has, all rows there, in order."""
         spec = memwal.bucket("b", "id", 2)
         schema = pa.schema([field.with_nullable(field.name not in key) for field in SCHEMA])
         self.table = memwal.create(
-            "t", schema, primary_key=list(key), revision=revision, spec=spec, store=self.store, profile=profile
+            f"{folder}t", schema, primary_key=list(key), revision=revision, spec=spec, store=self.store, profile=profile
         )
         for number, step in base:
             self.table.base.append(rows([made(number, step), made(number + 1, step)]))
@@ -152,6 +156,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["put", "flush", "flush", "delete", "
     conditions=st.lists(st.sampled_from(ASKED), min_size=3, max_size=3, unique_by=id),
     apart=st.booleans(),
     paged=st.booleans(),
+    on_disk=st.booleans(),
 )
 def test_a_filtered_read_is_the_filter_of_the_fold_of_all_histories(
     revision: str,
@@ -162,11 +167,12 @@ def test_a_filtered_read_is_the_filter_of_the_fold_of_all_histories(
     conditions: list[Asked],
     apart: bool,
     paged: bool,
+    on_disk: bool,
 ) -> None:
-    history = History(revision, "strict", key, base)
-    for step in steps:
-        history.act(*step)
-    with pytest.MonkeyPatch.context() as small:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as small:
+        history = History(revision, "strict", key, base, f"{folder}/" if on_disk else "")
+        for step in steps:
+            history.act(*step)
         small.setattr(read, "FIRST_ROWS", 2)
         small.setattr(read, "BATCH_ROWS", 3)
         small.setattr(late, "APART_ROWS", 0 if apart else 1 << 20)

@@ -34,6 +34,7 @@ from memwal.effects import (
     List,
     ListFolders,
     Now,
+    Open,
     Put,
     PutIfAbsent,
     RenameIfAbsent,
@@ -327,6 +328,28 @@ def test_what_is_read_comes_with_the_stamp_of_its_object(
     assert stamp is not None
     assert store.perform(Stamped("f/a", offset, length)) == (store.perform(asked), stamp)
     assert answer(store, Stamped("f/b", offset, length)) == (NotFound, "f/b")
+
+
+def test_a_store_of_files_opens_an_object_of_the_size_that_is_told_and_others_open_none(
+    store: Store, tmp_path: Path
+) -> None:
+    store.perform(Put("f/a", b"0123456789"))
+    with pytest.raises(InvalidArgument):
+        store.perform(Open("f//a", 10))
+    if not isinstance(store, LocalStore):
+        with pytest.raises(InvalidArgument, match="Open"):
+            store.perform(Open("f/a", 10))
+        return
+    file = store.perform(Open("f/a", 10))
+    assert (file.read(), file.readable(), file.writable()) == (b"0123456789", True, False)
+    store.perform(Delete("f/a"))
+    store.perform(Put("f/a", b"other"))
+    file.seek(0)
+    assert file.read() == b"0123456789"
+    file.close()
+    assert [store.perform(Open("f/a", size)) for size in (10, 0)] == [None, None]
+    assert answer(store, Open("f/b", 1)) == (NotFound, "f/b")
+    assert answer(store, Open("f", 1)) == (NotFound, "f")
 
 
 def test_a_file_that_may_be_replaced_within_a_tick_of_the_clock_has_no_stamp(
