@@ -192,6 +192,30 @@ def test_what_is_made_of_an_object_is_made_again_when_another_has_its_name() -> 
         ask(store, memory)
 
 
+def test_what_is_made_of_an_open_file_is_made_again_when_another_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memwal.stores.local._TICK_NS", 0)  # files are old enough at once
+    store, memory, made = LocalStore(tmp_path), ReadMemory(MIB), list[bytes]()
+
+    async def make() -> bytes:
+        file = await IO.open("a", 3)
+        assert file is not None
+        with file:
+            made.append(file.read())
+        return made[-1]
+
+    def ask() -> bytes:
+        return drive(remembered(IO, "a", make, len), store, memory=memory)
+
+    store.perform(PutIfAbsent("a", b"one"))
+    assert [ask(), ask()] == [b"one", b"one"]
+    assert len(made) == 1
+    (tmp_path / "a").unlink()
+    store.perform(PutIfAbsent("a", b"two"))
+    assert ask() == b"two"
+
+
 def test_a_file_that_was_changed_a_moment_ago_is_not_kept(tmp_path: Path) -> None:
     store, memory = LocalStore(tmp_path), ReadMemory(MIB)
     ask, _ = counted("a")

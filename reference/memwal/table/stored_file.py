@@ -336,11 +336,11 @@ async def open_ranges(io: Io, file: StoredFile, ranges: Iterable[Range]) -> Deco
 
 
 async def opened(io: Io, name: str, size_bytes: int) -> Opened | None:
-    """The whole file for a `Decoder`; None where the store does not open it. Raises `ArtifactError`."""
+    """The whole file for a `Decoder`; None where the store opens none, and its parts are to be asked for."""
     if not io.files:
         return None
     try:
         file = await io.open(name, size_bytes)
     except NotFound:
-        raise reading.absent(io, name) from None
+        return None
     return Opened(file) if file is not None else None

@@ -39,10 +39,10 @@ async def get(io: Io, name: str, clause: str, offset: int = 0, length: int | Non
     try:
         return await io.get(name, offset, length)
     except NotFound:
-        raise absent(io, name, clause) from None
+        raise _absent(io, name, clause) from None
 
 
-def absent(io: Io, name: str, clause: str = "FORMAT-018") -> ArtifactError:
+def _absent(io: Io, name: str, clause: str = "FORMAT-018") -> ArtifactError:
     return ArtifactError(clause, io.path(name), "the table manifest names this file, and it is not there")
 
 
@@ -51,7 +51,7 @@ async def size(io: Io, name: str) -> int:
     try:
         return await io.head(name)
     except NotFound:
-        raise absent(io, name) from None
+        raise _absent(io, name) from None
 
 
 async def part(io: Io, name: str, wanted: Range, size_bytes: int) -> bytes:
@@ -73,7 +73,7 @@ async def parts(io: Io, name: str, wanted: Sequence[Range], size_bytes: int) -> 
         try:
             data = memoryview(await io.get_ranges(name, wanted))
         except NotFound:
-            raise absent(io, name) from None
+            raise _absent(io, name) from None
         if len(data) == ends[-1]:
             return [(at, data[end - size : end]) for (at, size), end in zip(wanted, ends, strict=True)]
     # Large ones, and those of a file that turned out to be shorter, to tell which of them is cut.
