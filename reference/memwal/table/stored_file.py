@@ -32,6 +32,9 @@ __all__ = [
 
 WHOLE_BYTES = 1 << 20
 """Files up to this size are fetched as a whole: further requests would cost more than the bytes."""
+OPENED_BYTES = 64 << 20
+"""Files that can only be fetched as a whole (`column_numbers`), up to this size, are, and are kept; larger ones are
+opened by a store that opens files."""
 
 _LAYOUT_FACTOR = 8
 """How many times as large as the bytes that say it a layout is in memory."""
@@ -58,11 +61,11 @@ class StoredFile:
     """How many fields ``DataFile.fields`` names."""
     size_bytes: int
     layout: Layout | None
-    """None for a file that is fetched as a whole."""
+    """None for a file that is fetched, or opened, as a whole."""
     indices: tuple[int, ...] = ()
     """Numbers of the file's columns that make up `columns`."""
     ends: tuple[tuple[int, bytes], ...] = ()
-    """Schema and end of the file, with their positions: what every reader needs."""
+    """Schema and end of the file, with their positions: what every reader needs. None of a file that is fetched."""
     held: bytes = b""
     """All of it, if it is at hand."""
     legacy: LegacyFile | None = None
@@ -115,9 +118,12 @@ async def open_file(
         size_bytes=size,
         layout=None,
     )
-    if indices is None or size <= WHOLE_BYTES:
+    opens = io.files and size > OPENED_BYTES
+    if size <= WHOLE_BYTES or (indices is None and not opens):
         return whole
     layout, ends = await layout_of(io, name, size)
+    if indices is None:
+        return replace(whole, ends=ends)
     if max(indices) >= len(layout.columns):
         reason = f"holds {counted(len(layout.columns), 'column')}, and the table manifest names column {max(indices)}"
         raise ArtifactError("FORMAT-019", io.path(name), reason)
@@ -195,18 +201,14 @@ def _places(file: table_pb2.DataFile, columns: Sequence[str], fields: Sequence[f
     return tuple(first[column] for column in columns)
 
 
-def _names_in_file(io: Io, file: StoredFile, first: bytes) -> tuple[str, ...]:
+def _names_in_file(io: Io, file: StoredFile, schema: bytes) -> tuple[str, ...]:
     """How the file itself calls its `StoredFile.columns`: a column that was renamed has its old name there.
 
     The fields of the file and those of ``DataFile.fields`` are in one order, depth first. ``DataFile.fields`` has all
     of them, or leaves out those of packed structs, which have no column (FORMAT-059, the worked example), or has only
-    the leaf fields, in files with one column per leaf field. ``first``: the first part of `decoder`.
+    the leaf fields, in files with one column per leaf field. ``schema``: the file's own.
     """
-    data = first
-    if file.layout is None:
-        position, size = file_layout.schema_range(first, len(first), io.path(file.name), clause="FORMAT-024")
-        data = first[position : position + size]
-    described = protobuf.parse(file_pb2.FileDescriptor, data, clause="FORMAT-024", path=io.path(file.name))
+    described = protobuf.parse(file_pb2.FileDescriptor, schema, clause="FORMAT-024", path=io.path(file.name))
     held = list(described.schema.fields)
     with_columns = _unpacked(held)
     parents = {field.parent_id for field in with_columns}
@@ -296,12 +298,14 @@ async def open_rows(io: Io, file: StoredFile, start: int, rows: int) -> Rows:
         return await open_ranges(io, file, file.layout.ranges(file.indices, start, rows))
     if file.held:
         return decoder(io, file, [(0, file.held)])
+    if file.ends and (whole := await opened(io, file.name, file.size_bytes)) is not None:
+        return decoder(io, file, whole)
     what = ("rows of a data file", io.path(file.name), file.columns, file.places, file.fields)
     return await remembered(io, what, partial(_shared, io, file), _bytes_of_whole)
 
 
 async def _shared(io: Io, file: StoredFile) -> Decoder:
-    reader = decoder(io, file, [(0, (await at_hand(io, file)).held)])
+    reader = decoder(io, file, [(0, await _whole(io, file))])
     reader.shared = io.remembers
     return reader
 
@@ -312,25 +316,33 @@ def _bytes_of_whole(opened: Decoder) -> int:
 
 async def at_hand(io: Io, file: StoredFile) -> StoredFile:
     """The file with all of it at hand, if it is one that is fetched as a whole. Raises `ArtifactError`."""
-    if file.layout is not None or file.legacy is not None or file.held:
+    if file.ends or file.legacy is not None or file.held:
         return file
+    return replace(file, held=await _whole(io, file))
+
+
+async def _whole(io: Io, file: StoredFile) -> bytes:
     data = await get(io, file.name, "FORMAT-018")
     file_layout.check_whole(data, io.path(file.name), clause="FORMAT-024")
-    return replace(file, held=data)
+    return data
 
 
 def decoder(io: Io, file: StoredFile, parts: Sequence[Piece] | Opened) -> Decoder:
     """A reader of the file's columns by ``parts`` of it: those of `StoredFile.ends` first, or the whole."""
-    first = parts[0][1] if not isinstance(parts, Opened) else file.ends[0][1]
-    size = file.size_bytes if file.layout is not None else len(first)
-    names = _names_in_file(io, file, bytes(first))
-    return Decoder(parts, size, io.path(file.name), columns=names)
+    path, size = io.path(file.name), file.size_bytes
+    if isinstance(parts, Opened) or file.layout is not None:
+        schema = file.ends[0][1]
+    else:
+        whole, size = parts[0][1], len(parts[0][1])
+        at, length = file_layout.schema_range(bytes(whole), size, path, clause="FORMAT-024")
+        schema = bytes(whole[at : at + length])
+    return Decoder(parts, size, path, columns=_names_in_file(io, file, schema))
 
 
 async def open_ranges(io: Io, file: StoredFile, ranges: Iterable[Range]) -> Decoder:
     """A reader of what lies in ``ranges`` of `StoredFile.layout`; without a layout, of the whole file."""
     if file.layout is None:
-        return decoder(io, file, [(0, (await at_hand(io, file)).held)])
+        return decoder(io, file, [(0, file.held or await _whole(io, file))])
     whole = await opened(io, file.name, file.size_bytes)
     return decoder(io, file, whole or [*file.ends, *await parts(io, file.name, joined(ranges), file.size_bytes)])
 
