@@ -35,7 +35,7 @@ FETCH_BYTES = 64 << 20
 """About how many encoded bytes of a fragment are in memory at once; at least one page per column."""
 BATCH_BYTES = 32 << 20
 """About how many decoded bytes are in one batch; at least one row."""
-BATCH_ROWS = 1 << 18
+BATCH_ROWS = 1 << 20
 """Most rows in one batch."""
 FIRST_ROWS = 1 << 13
 """Rows of the first batch of a fragment, which shows how large a row is, unless the types of its columns do."""
