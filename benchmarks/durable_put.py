@@ -4,7 +4,9 @@
 
 All sides write the same rows into the same file system in rotating turns, so that load meets all of them alike. The
 bare side gets the rows with the columns that the revision stores, encodes them as pyarrow does by itself, and creates
-a file exclusively; it validates, fences and acknowledges nothing. The native writer runs twice, at the same durability:
+a file exclusively; it validates, fences and acknowledges nothing. The side *two steps* does the same with the engine's
+own encoding, which is read back, and its own store, where no reader finds half of a file: what the engine takes beyond
+it is everything else that a put is. The native writer runs twice, at the same durability:
 with a WAL flush interval of 1 ms, and with its default, which makes each put wait for the next tick. MemTables are
 bounded alike (100,000 rows) and flushed in the background.
 Reported for each side: median and 99th percentile in microseconds, rows per second at the median, and the engine's
@@ -27,6 +29,12 @@ from pathlib import Path
 import lance
 import memwal
 import pyarrow as pa
+from memwal.codec import wal
+from memwal.codec.wal import WalEntry
+from memwal.effects import PutIfAbsent
+from memwal.ids import Epoch, Generation
+from memwal.revisions import REVISIONS
+from memwal.stores.local import LocalStore
 
 KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=KEY), pa.field("v", pa.string())])
@@ -86,6 +94,18 @@ def bare(folder: Path) -> Iterator[Put]:
     yield put
 
 
+@contextmanager
+def two_steps(folder: Path, revision: str) -> Iterator[Put]:
+    """Encode a table and create an object, as the engine does."""
+    store, numbers = LocalStore(folder / "steps"), iter(range(1 << 62))
+
+    def put(table: pa.Table) -> None:
+        entry = WalEntry(epoch=Epoch(1), generation=Generation(1), rows=table)
+        store.perform(PutIfAbsent(f"wal/{next(numbers):064b}.arrow", wal.encode(entry, REVISIONS[revision])))
+
+    yield put
+
+
 def measure(puts: int, count: int, revision: str) -> list[Result]:
     """One result per side for ``puts`` puts of ``count`` rows; the native default side gets a tenth of them."""
     taken: dict[str, list[float]] = {}
@@ -94,6 +114,7 @@ def measure(puts: int, count: int, revision: str) -> list[Result]:
         sides: dict[str, Put] = {
             "engine": open_writers.enter_context(engine(folder, revision)),
             "bare": open_writers.enter_context(bare(folder)),
+            "two steps": open_writers.enter_context(two_steps(folder, revision)),
             "native, 1 ms": open_writers.enter_context(native(folder, 1)),
             "native, default": open_writers.enter_context(native(folder, None)),
         }
@@ -105,7 +126,7 @@ def measure(puts: int, count: int, revision: str) -> list[Result]:
                 put = sides[side]
                 if side == "native, default" and number % 40 // 4:
                     continue
-                given = entry if side == "bare" else batch
+                given = entry if side in {"bare", "two steps"} else batch
                 start = time.perf_counter_ns()
                 put(given)
                 taken.setdefault(side, []).append((time.perf_counter_ns() - start) / 1000)
