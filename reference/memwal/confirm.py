@@ -35,8 +35,10 @@ async def damage(look: Callable[[], Awaitable[T]]) -> T:
         return await look()
 
 
-async def _until_known(io: Io, path: str, attempt: Callable[[bool], Awaitable[None]]) -> None:
-    """Make ``attempt`` again until its outcome is known; it is told whether an earlier one may have been applied.
+async def _until_known(io: Io, name: str, attempt: Callable[[bool], Awaitable[None]]) -> None:
+    """Make ``attempt`` to change ``name`` again until its outcome is known.
+
+    It is told whether an earlier one may have been applied.
 
     Raises what ``attempt`` raises, but `Throttled` and `StorageError` only where every attempt was answered: one that
     was not may have been applied, whatever became of the later ones, and then it is `OutcomeUnknown`.
@@ -52,7 +54,7 @@ async def _until_known(io: Io, path: str, attempt: Callable[[bool], Awaitable[No
         except (Throttled, StorageError) as refused:
             last = number == ATTEMPTS - 1 or isinstance(refused, StorageError)
             if last and unsure:
-                raise OutcomeUnknown(path, f"no answer, and then {refused}") from refused
+                raise OutcomeUnknown(io.path(name), f"no answer, and then {refused}") from refused
             if last:
                 raise
         else:
@@ -75,7 +77,7 @@ async def create(io: Io, name: str, data: bytes) -> None:
                 raise
             await io.note("recognised", path=io.path(name))
 
-    await _until_known(io, io.path(name), attempt)
+    await _until_known(io, name, attempt)
 
 
 async def create_fresh(io: Io, name: str, data: bytes) -> None:
@@ -95,7 +97,7 @@ async def create_unconditionally(io: Io, name: str, data: bytes) -> None:
     async def attempt(_: bool) -> None:
         await io.put(name, data)
 
-    await _until_known(io, io.path(name), attempt)
+    await _until_known(io, name, attempt)
 
 
 async def copy(source: Io, target: Io, name: str) -> None:
@@ -107,7 +109,7 @@ async def copy(source: Io, target: Io, name: str) -> None:
     async def attempt(_: bool) -> None:
         await Copy(source.path(name), target.path(name))
 
-    await _until_known(target, target.path(name), attempt)
+    await _until_known(target, name, attempt)
 
 
 async def delete(io: Io, name: str) -> None:
@@ -119,7 +121,7 @@ async def delete(io: Io, name: str) -> None:
     async def attempt(_: bool) -> None:
         await io.delete(name)
 
-    await _until_known(io, io.path(name), attempt)
+    await _until_known(io, name, attempt)
 
 
 async def rename(io: Io, source: str, target: str, data: bytes) -> None:
@@ -135,7 +137,7 @@ async def rename(io: Io, source: str, target: str, data: bytes) -> None:
             if not unsure or not await is_ours(io, target, data):
                 raise
 
-    await _until_known(io, io.path(target), attempt)
+    await _until_known(io, target, attempt)
 
 
 async def is_ours(io: Io, name: str, data: bytes) -> bool:

@@ -30,7 +30,8 @@ class Turn:
     taken: bool = False
 
     async def __aenter__(self) -> None:
-        await until(lambda: not self.taken)
+        if self.taken:
+            await until(lambda: not self.taken)
         self.taken = True
 
     async def __aexit__(self, *_: object) -> None:

@@ -216,7 +216,8 @@ class Threads:
         memory: ReadMemory | None = None,
     ) -> None:
         """``name``: of the threads of spawned coroutines. ``memory``: as `drive` takes it."""
-        self.changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self.changed = threading.Condition(self._lock)
         """Held while looking at what the coroutines share; notified after every step."""
         self._store, self._listener, self._name, self._memory = store, listener, name, memory
         self._spawned: dict[int, _Spawned] = {}
@@ -237,7 +238,7 @@ class Threads:
             while True:
                 notes: list[Note] = []
                 try:
-                    with self.changed:
+                    with self._lock:  # that of ``changed``, in less time
                         request = self._step(coroutine, reply, failure, performing, notes)
                 finally:
                     for note in notes:

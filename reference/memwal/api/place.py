@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -48,6 +47,22 @@ def named_profile(name: Profile) -> Interpretation:
     return PROFILES[name]
 
 
+class Named:
+    """A context manager by which failures inside of it say of which ``table`` they are."""
+
+    __slots__ = ("table",)
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, failure: BaseException | None, __: object) -> None:
+        if isinstance(failure, Outcome | ArtifactError):
+            failure.table = failure.table or self.table
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a table is."""
@@ -62,14 +77,9 @@ class Place:
         with self.named():
             return drive(coroutine, self.store, self.listener, self.memory, concurrent=self.io.concurrent)
 
-    @contextmanager
-    def named(self) -> Iterator[None]:
+    def named(self) -> Named:
         """What leaves this says where the table is: names of objects are those inside of it."""
-        try:
-            yield
-        except (Outcome, ArtifactError) as error:
-            error.table = error.table or self.io.location
-            raise
+        return Named(self.io.location)
 
 
 def find(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from types import TracebackType
 from typing import TypeVar
 
@@ -46,7 +46,7 @@ class Writer:
         durable: bool,
         indexed: bool,
         background: bool,
-        others: Iterable[Writer] = (),
+        others: Collection[Writer] = (),
     ) -> None:
         """``others``: open writers that may hold none of this one's keys: those of other manual regions."""
         self._writer, self._place = opened, place
@@ -132,7 +132,7 @@ class Writer:
     @implements("REGION-003", "AMB-56")
     def _check_apart(self, rows: pa.Table) -> None:
         """Raise `InvalidArgument` if an open writer of another manual region holds the key of one of ``rows``."""
-        for other in list(self._others):
+        for other in list(self._others) if len(self._others) > 1 else ():
             if other.region_id == self.region_id:
                 continue
             held = other._held(rows.select(list(self._writer.region.rows.key)))

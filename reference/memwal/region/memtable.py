@@ -101,6 +101,11 @@ class MemTable:
         return self.written.rows - self.durable.rows
 
     @property
+    def waiting_rows(self) -> int:
+        """Rows that were not yet given to the WAL."""
+        return self.written.rows - self.handed.rows
+
+    @property
     def waiting(self) -> Extent:
         """Extent of what was not yet given to the WAL."""
         return _between(self.handed, self.written)

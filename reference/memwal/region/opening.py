@@ -60,5 +60,5 @@ async def recovered(
         comparison=comparison,
     )
     now_ms = await writer.now()
-    writer.clocks = writer.clocks.started(writer.limits, memtable.waiting.rows, memtable.rows, now_ms)
+    writer.clocks = writer.clocks.started(writer.limits, memtable.waiting_rows, memtable.rows, now_ms)
     return writer

@@ -86,7 +86,7 @@ class RegionWriter(WriterState):
         if indexed and self.maintains:
             self.refresh_indexes()
         now_ms = await self.now()
-        self.clocks = self.clocks.started(self.limits, self.memtable.waiting.rows, self.memtable.rows, now_ms)
+        self.clocks = self.clocks.started(self.limits, self.memtable.waiting_rows, self.memtable.rows, now_ms)
         await self._keep_limits(now_ms, durable=durable)
         return done
 
@@ -150,7 +150,7 @@ class RegionWriter(WriterState):
             rows = self.region.rows.schema.empty_table()
         else:
             self.memtable, rows = self.memtable.handing_over(self.limits.entry_bytes)
-        if self.clocks.waiting_since_ms is not None and not self.memtable.waiting.rows:
+        if self.clocks.waiting_since_ms is not None and not self.memtable.waiting_rows:
             self.clocks = replace(self.clocks, waiting_since_ms=None)
         entry = WalEntry(epoch=self.epoch, generation=self.memtable.generation, rows=rows)
         if done:
@@ -348,7 +348,7 @@ class RegionWriter(WriterState):
         elif (deadline_ms := self.deadline_ms()) is None or now_ms is None:
             return False
         elif not await until(lambda: self.news(deadline_ms), Milliseconds(max(1, deadline_ms - now_ms))):
-            if not self.memtable.waiting.rows:
+            if not self.memtable.waiting_rows:
                 return False
             await self.flush_wal()  # the program ends: this is the last thing that is done
         return True

@@ -198,7 +198,7 @@ class WriterState:
 
     def deadline_ms(self) -> Milliseconds | None:
         """When the next time limit is reached, in the time that `Io.now` tells; None if no such limit runs."""
-        return self.clocks.deadline_ms(self.limits, self.memtable.waiting.rows, self.memtable.rows)
+        return self.clocks.deadline_ms(self.limits, self.memtable.waiting_rows, self.memtable.rows)
 
     def has_room(self) -> bool:
         """Whether a put may continue, rather than wait until a frozen MemTable is flushed."""

@@ -92,12 +92,14 @@ class LocalStore:
             os.close(file)
 
     def _open(self, request: Open) -> FileIO | None:
-        file = _opened(self._prefix + request.path, request.path)
+        file, found = _opened(self._prefix + request.path, request.path), None
         try:
-            same = _status_of(file, request.path).st_size == request.size_bytes
-            return FileIO(os.dup(file)) if same else None
+            if _status_of(file, request.path).st_size == request.size_bytes:
+                found = FileIO(file)
+            return found
         finally:
-            os.close(file)
+            if found is None:
+                os.close(file)
 
     def _head(self, request: Head) -> int:
         return _status(self._prefix + request.path, request.path).st_size

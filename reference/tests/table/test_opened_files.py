@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -18,7 +19,7 @@ import pytest
 from memwal.codec import data_file, scratch
 from memwal.drive import drive
 from memwal.effects import Get, Io, Open, StoreRequest
-from memwal.errors import ArtifactError, InvalidArgument
+from memwal.errors import ArtifactError, InvalidArgument, NotFound, StorageError
 from memwal.keys import Mask
 from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
@@ -334,3 +335,27 @@ def test_only_who_hands_over_no_store_has_files_opened(tmp_path: Path) -> None:
     assert not memwal.open("t", store=LocalStore(tmp_path))._io.files
     with pytest.raises(InvalidArgument, match="Open"):
         drive(replace(WHOLE).open("t/x", 1), memwal.stores.open_store("memory://x")[0])
+
+
+def test_what_a_store_does_not_open_it_does_not_hold_open(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    (tmp_path / "a").write_bytes(b"four")
+    (tmp_path / "folder").mkdir()
+    assert store.perform(Open("a", 3)) is None
+    for name in ("folder", "b"):
+        with pytest.raises(NotFound):
+            store.perform(Open(name, 3))
+    assert open_in(tmp_path) == []
+
+
+def test_a_file_that_the_system_does_not_open_is_an_error_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(b"four")
+
+    def refused(*_: Any) -> Any:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(StorageError, match="EMFILE"):
+        LocalStore(tmp_path).perform(Open("a", 4))
