@@ -26,7 +26,7 @@ from ..table.mirror import index_folder
 from ..table.reuse import Addresses
 from ..table.stored_file import StoredFile, open_columns, open_rows
 from ..table.vector_models import open_buffers
-from .vector_code import Codes, Encoded, VectorCode
+from .vector_code import Codes, Encoded, VectorCode, in_one
 from .vector_index import CODE_COLUMNS
 
 _ADDRESS = "_rowid"
@@ -116,7 +116,11 @@ class StoredVectors:
             cuts = np.unique(np.clip(self.ends, start, end)) - start
             for first, last in zip([0, *cuts], cuts, strict=False):
                 codes[first:last] = codes[first:last].reshape(codes.shape[1], last - first).T
-        partitions = np.searchsorted(self.ends, np.arange(start, end), side="right")
+        first, last = np.searchsorted(self.ends, [start, max(start, end - 1)], side="right").tolist()
+        if first == last:
+            partitions = in_one(first, end - start)
+        else:
+            partitions = np.searchsorted(self.ends, np.arange(start, end), side="right")
         encoded = self.code.encoded(np.arange(end - start), partitions, codes)
         return VectorRows(addresses, encoded if self.code.codebook is None else encoded.paired(), fragments)
 

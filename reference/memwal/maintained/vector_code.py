@@ -62,7 +62,7 @@ class Encoded:
     offsets: npt.NDArray[np.int64]
     """Row offsets, ascending. Shape (rows,)."""
     partitions: npt.NDArray[np.int64]
-    """Partition of each row. Shape (rows,)."""
+    """Partition of each row; the same number again and again (`in_one`) where all are in one. Shape (rows,)."""
     codes: Codes
     fixed: Sums | None = None
     """IVF_PQ, but for dot: the part of each distance that is the same for every query. Shape (rows,)."""
@@ -100,6 +100,11 @@ class Encoded:
         """Bytes in memory."""
         fixed = 0 if self.fixed is None else self.fixed.nbytes
         return self.offsets.nbytes + self.partitions.nbytes + self.codes.nbytes + fixed
+
+
+def in_one(partition: int, rows: int) -> npt.NDArray[np.int64]:
+    """`Encoded.partitions` of rows of one partition, which take no memory, and whose centroid is looked up once."""
+    return np.broadcast_to(np.int64(partition), rows)
 
 
 @dataclass(frozen=True)
@@ -258,7 +263,8 @@ class VectorCode:
         if encoded.fixed is None:
             return 1 + sums
         sums += encoded.fixed
-        sums += query.centroids.take(encoded.partitions)
+        near = encoded.partitions
+        sums += query.centroids[near[0]] if len(near) and near.strides == (0,) else query.centroids.take(near)
         return np.maximum(sums, 0, out=sums)
 
     def query_vector(self, query: npt.ArrayLike) -> QueryVector:

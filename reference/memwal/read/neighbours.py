@@ -117,7 +117,8 @@ class AtOnce:
     async def _joined(self) -> VectorsAbove | None:
         every = await concurrently(self.parts.io, [each.at_hand for each in self.sources])
         held = zip((each.which for each in self.sources), every, strict=True)
-        return VectorsAbove.joined([(which, rows) for which, rows in held if rows is not None])
+        every_held = [(which, rows) for which, rows in held if rows is not None]
+        return VectorsAbove.joined(every_held, len(self.sources[0].code.centroids))
 
 
 def _size(above: VectorsAbove | None) -> int:
