@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from memwal.codec import table_manifest
 from memwal.codec.pb.lance import index_pb2
 from memwal.drive import drive
 from memwal.effects import Io
+from memwal.maintained import vector_code
 from memwal.maintained.base_index import load
-from memwal.maintained.vector_code import VectorCode
+from memwal.maintained.vector_code import VectorCode, in_one
 from memwal.maintained.vector_index import VectorIndex, files
 from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
@@ -255,6 +257,30 @@ def test_distances_of_many_codes_are_those_of_the_vectors_that_they_stand_for(co
     code = codes["IVF_PQ"]
     found = code.distances(code.encoded(np.arange(many), partitions, numbers), code.query_vector(asked))
     assert np.allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.clause("WRITER-025")
+@pytest.mark.parametrize("slices", [1, 2, 5, 16])
+def test_equal_codes_have_equal_distances_however_many_are_looked_up_and_however_their_partition_is_told(
+    slices: int, codes: dict[str, VectorCode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, many = np.random.default_rng(slices), 6_000
+    code = replace(
+        codes["IVF_PQ"],
+        centroids=draw.normal(size=(PARTITIONS, 2 * slices)),
+        codebook=draw.normal(size=(slices, 256, 2)),
+    )
+    query = code.query_vector(draw.normal(size=2 * slices))
+    partitions, numbers = np.full(many, 1), draw.integers(0, 256, (many, slices)).astype(np.uint8)
+    every = code.encoded(np.arange(many), partitions, numbers)
+    few = np.concatenate([code.distances(every.between(slice(at, at + 1_000)), query) for at in range(0, many, 1_000)])
+    for worth_an_array in (0, many + 1):
+        monkeypatch.setattr(vector_code, "_MANY_CODES", worth_an_array)
+        for parts in ([every], [every.paired()], [every.between(slice(0, 10)), every.between(slice(10, many))]):
+            for told in (parts, [replace(part, partitions=in_one(1, len(part.offsets))) for part in parts]):
+                assert np.array_equal(np.concatenate(code.distances_of(told, query)), few)
+    nothing = replace(every.between(slice(0, 0)), partitions=in_one(1, 0))
+    assert len(code.distances(nothing, query)) == 0
 
 
 def test_an_index_over_no_usable_vector_has_two_files_that_pylance_opens(tmp_path: Path) -> None:
