@@ -16,6 +16,7 @@ from .effects import (
     Join,
     Note,
     Now,
+    Open,
     Protocol,
     RandomHex,
     Recall,
@@ -124,9 +125,11 @@ class _Performing:
         try:
             return performing.perform(request)
         except InvalidArgument:
+            if isinstance(request, Open):
+                return None
             if not isinstance(request, GetRanges):
                 raise
-            # A caller's own store may not know it: then the parts are asked for one by one.
+            # A caller's own store may know neither: then the parts are asked for one by one.
             return b"".join([performing.perform(Get(request.path, *part)) for part in request.ranges])
 
 

@@ -74,12 +74,9 @@ class Head(StoreRequest[int]):
 
 @dataclass(frozen=True, slots=True)
 class Open(StoreRequest["FileIO | None"]):
-    """An object of ``size_bytes`` bytes as an open file, for the native reader; None for another size.
+    """An object as an open file, where objects are files (`Io.files`); None for another size. Raises `NotFound`."""
 
-    Only stores whose objects are files of this machine perform it (`Io.files`). Raises `NotFound`.
-    """
-
-    size_bytes: int
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

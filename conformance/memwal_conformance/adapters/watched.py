@@ -22,7 +22,7 @@ from memwal_conformance.gate.requests import class_of
 from memwal_conformance.protocol import Json
 
 CHANGES = (PutIfAbsent, Put, Delete, Copy, RenameIfAbsent)
-OPERATIONS = {"get_ranges": "get", "stamped": "get", "list_folders": "list", "stat": "head"}
+OPERATIONS = {"get_ranges": "get", "stamped": "get", "open": "get", "list_folders": "list", "stat": "head"}
 """Operations that the protocol calls otherwise than the engine."""
 
 

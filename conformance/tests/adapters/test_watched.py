@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from memwal import effects
 from memwal.effects import StoreRequest
-from memwal.errors import AlreadyExists
+from memwal.errors import AlreadyExists, InvalidArgument
 from memwal.stores.memory import MemoryStore
 from memwal_conformance import protocol
 from memwal_conformance.adapters import watched
@@ -25,7 +25,7 @@ def test_an_event_of_each_request_follows_the_schema(kind: type[StoreRequest[Any
     events: list[protocol.Json] = []
     store = watched._Watched(MemoryStore({"wal/1": b"data"}), watched.ProcessWatch(tell=events.append))
     fields = {"target": "wal/2"} if "target" in kind.__dataclass_fields__ else {}
-    with suppress(AlreadyExists):
+    with suppress(AlreadyExists, InvalidArgument):  # a store in memory opens no files
         store.perform(kind("wal/1", **fields))
     (event,) = events
     assert protocol.problem("urn:memwal:envelope#/$defs/event", {"trace": event}) is None

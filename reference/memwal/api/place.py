@@ -47,7 +47,7 @@ def named_profile(name: Profile) -> Interpretation:
     return PROFILES[name]
 
 
-class Named:
+class Naming:
     """A context manager by which failures inside of it say of which ``table`` they are."""
 
     __slots__ = ("table",)
@@ -77,9 +77,9 @@ class Place:
         with self.named():
             return drive(coroutine, self.store, self.listener, self.memory, concurrent=self.io.concurrent)
 
-    def named(self) -> Named:
+    def named(self) -> Naming:
         """What leaves this says where the table is: names of objects are those inside of it."""
-        return Named(self.io.location)
+        return Naming(self.io.location)
 
 
 def find(

@@ -1,7 +1,7 @@
 """Lance data files: bytes <-> Arrow tables, through pylance's file writer and reader.
 
 pylance writes and reads files by name only, so bytes pass through a private in-memory session (writing) and a `Scratch`
-file (reading), which holds what is decoded and no more, unless the store opens the file itself (`Opened`).
+file (reading), which holds what is decoded and no more, unless the store opens the file itself (`OpenFile`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..clauses import implements
 from ..errors import ArtifactError, InvalidArgument
 from . import kept_rows, native, protobuf
 from .file_layout import FOOTER, GLOBAL_BUFFER, MAGIC, check_whole
-from .scratch import Opened, Piece, Scratch
+from .scratch import OpenFile, Piece, Scratch
 
 __all__ = [
     "FILE_VERSION", "FLAT_VERSION", "LEAF_VERSIONS", "MAGIC", "WRITTEN_VERSIONS", "Decoder", "Encoder", "FileVersion",
@@ -148,7 +148,7 @@ class Decoder:
 
     def __init__(
         self,
-        parts: Iterable[Piece] | Opened,
+        parts: Iterable[Piece] | OpenFile,
         size_bytes: int,
         path: str,
         *,
@@ -162,7 +162,7 @@ class Decoder:
         self._path, self._clause = path, clause
         self.shared = False
         """Whether others read from it too: then it goes when the last of them does."""
-        self._file = parts if isinstance(parts, Opened) else Scratch(parts, size_bytes, path)
+        self._file = parts if isinstance(parts, OpenFile) else Scratch(parts, size_bytes, path)
         self._taken_times = 0
         self._session: Any = None
         """Of `kept_rows`, by which rows are taken once they are taken often."""
@@ -213,7 +213,7 @@ class Decoder:
     @property
     def opened(self) -> bool:
         """Whether the store opened the file, so that all rows can be read, and nothing is added."""
-        return isinstance(self._file, Opened)
+        return isinstance(self._file, OpenFile)
 
     def add(self, parts: Iterable[Piece]) -> None:
         """More parts of the file, by which more rows can be read."""

@@ -20,7 +20,7 @@ from ..ids import TableVersion
 from . import protobuf, table_manifest
 from .file_layout import FOOTER, ITEMS_VERSION, schema_range, tables_start
 from .pb.lance import file_pb2, table_pb2
-from .scratch import Opened, Scratch
+from .scratch import OpenFile, Scratch
 
 _NAME = "rows.lance"
 _VERSION = TableVersion(1)
@@ -28,7 +28,7 @@ _CACHE_BYTES = 16 << 20
 """Most that a session keeps of what the pages of its file say."""
 
 
-def session(file: Scratch | Opened, size_bytes: int, path: str, rows: npt.NDArray[np.int64], found: pa.Table) -> Any:
+def session(file: Scratch | OpenFile, size_bytes: int, path: str, rows: npt.NDArray[np.int64], found: pa.Table) -> Any:
     """A session of the ``file`` of ``size_bytes``, for the columns of ``found``, which are its ``rows``.
 
     It sees what is added to the file later. None where there can be none, or where it would give other types: for

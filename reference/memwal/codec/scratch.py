@@ -1,6 +1,6 @@
 """Files for the native reader, which opens files by name and takes no bytes.
 
-A store whose objects are files of this machine opens them, and they are read where they lie (`Opened`). Of any other
+A store whose objects are files of this machine opens them, and they are read where they lie (`OpenFile`). Of any other
 object what is read is put into a file that only this process sees (`Scratch`): in memory where the system has files
 without a folder (Linux), which no shared-memory folder bounds, and else in the temporary folder. It may have holes:
 what is not read need not be there.
@@ -25,7 +25,7 @@ READS_OPENED = os.path.isdir(_DESCRIPTORS)
 """Whether a file that is open can be opened by name, even if it is in no folder any more."""
 
 
-class Opened:
+class OpenFile:
     """A file that a store opened: all of its bytes are there."""
 
     def __init__(self, file: FileIO) -> None:

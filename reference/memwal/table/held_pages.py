@@ -63,6 +63,8 @@ class Held:
     async def fetch(self, io: Io, file: StoredFile, wanted: Iterable[Range]) -> list[Piece]:
         """What is missing of ``wanted``."""
         missing = set(wanted) - self.ranges
+        if not missing:
+            return []
         self.ranges |= missing
         together = joined(missing, 0)
         self.size_bytes += sum(size for _, size in together)

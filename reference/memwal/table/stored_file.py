@@ -15,7 +15,7 @@ from ..codec import data_file, file_layout, protobuf
 from ..codec.data_file import Decoder
 from ..codec.file_layout import Layout, Range, joined
 from ..codec.pb.lance import file_pb2, table_pb2
-from ..codec.scratch import Opened, Piece
+from ..codec.scratch import OpenFile, Piece
 from ..effects import Io, remembered
 from ..errors import ArtifactError, NotFound
 from ..words import counted
@@ -327,10 +327,10 @@ async def _whole(io: Io, file: StoredFile) -> bytes:
     return data
 
 
-def decoder(io: Io, file: StoredFile, parts: Sequence[Piece] | Opened) -> Decoder:
+def decoder(io: Io, file: StoredFile, parts: Sequence[Piece] | OpenFile) -> Decoder:
     """A reader of the file's columns by ``parts`` of it: those of `StoredFile.ends` first, or the whole."""
     path, size = io.path(file.name), file.size_bytes
-    if isinstance(parts, Opened) or file.layout is not None:
+    if isinstance(parts, OpenFile) or file.layout is not None:
         schema = file.ends[0][1]
     else:
         whole, size = parts[0][1], len(parts[0][1])
@@ -347,7 +347,7 @@ async def open_ranges(io: Io, file: StoredFile, ranges: Iterable[Range]) -> Deco
     return decoder(io, file, whole or [*file.ends, *await parts(io, file.name, joined(ranges), file.size_bytes)])
 
 
-async def opened(io: Io, name: str, size_bytes: int) -> Opened | None:
+async def opened(io: Io, name: str, size_bytes: int) -> OpenFile | None:
     """The whole file for a `Decoder`; None where the store opens none, and its parts are to be asked for."""
     if not io.files:
         return None
@@ -355,4 +355,4 @@ async def opened(io: Io, name: str, size_bytes: int) -> Opened | None:
         file = await io.open(name, size_bytes)
     except NotFound:
         return None
-    return Opened(file) if file is not None else None
+    return OpenFile(file) if file is not None else None
