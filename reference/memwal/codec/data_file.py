@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -161,7 +162,9 @@ class Decoder:
         self.size_bytes = size_bytes
         self._path, self._clause = path, clause
         self.shared = False
-        """Whether others read from it too: then it goes when the last of them does."""
+        """Whether others read from it too: then it goes when the last of them does. They may be of several threads."""
+        self._entered = Lock()
+        """Held in the native reader, which refuses a thread while another one is in it."""
         self._file = parts if isinstance(parts, OpenFile) else Scratch(parts, size_bytes, path)
         self._taken_times = 0
         self._session: Any = None
@@ -192,14 +195,14 @@ class Decoder:
 
         The native reader describes all pages with it, which takes longer than it takes to read a few rows.
         """
-        with native.reading(self._path, self._clause, refusal=_REFUSAL):
+        with self._entered, native.reading(self._path, self._clause, refusal=_REFUSAL):
             told: pa.Schema = self._reader.metadata().schema
         return told
 
     def read(self, start: int = 0, rows: int | None = None) -> pa.Table:
         """``rows`` rows from ``start`` on (all that follow if None), with the schema and metadata of the file."""
         wanted = self.rows - start if rows is None else rows
-        with native.reading(self._path, self._clause, refusal=_REFUSAL):
+        with self._entered, native.reading(self._path, self._clause, refusal=_REFUSAL):
             if wanted:
                 batch_rows = min(wanted, _DECODED_ROWS)
                 found = self._reader.read_range(start, wanted, batch_size=batch_rows).to_table()
@@ -222,7 +225,7 @@ class Decoder:
 
     def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
         """The rows at those offsets, ascending, at least one, with the schema of the file."""
-        with native.reading(self._path, self._clause, refusal=_REFUSAL):
+        with self._entered, native.reading(self._path, self._clause, refusal=_REFUSAL):
             if self._session is not None:
                 found = self._session.take(rows.tolist())
             else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -70,3 +72,25 @@ def test_columns_inside_of_others_and_a_lack_of_a_temporary_folder_leave_it_to_t
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     taken_often(without, FLAT)
     assert nested._session is without._session is None
+
+
+@pytest.mark.parametrize("often", [False, True])
+def test_threads_that_share_a_reader_each_get_their_rows(often: bool) -> None:
+    # The native reader refuses a thread while another one is in it, which said that the file was damaged.
+    decoder = opened(FLAT, FLAT_VERSION)
+    if often:
+        taken_often(decoder, FLAT)
+        assert decoder._session is not None
+    ready = threading.Barrier(4)
+
+    def read(seed: int) -> None:
+        draw = np.random.default_rng(seed)
+        ready.wait()
+        for _ in range(50):
+            wanted = np.unique(draw.integers(0, ROWS, 10))
+            assert decoder.take(wanted).equals(FLAT.take(pa.array(wanted)))
+            assert decoder.read(seed, 20).equals(FLAT.slice(seed, 20))
+            assert decoder.schema.names == FLAT.schema.names
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(read, range(4)))

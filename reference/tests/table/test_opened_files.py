@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -188,6 +190,24 @@ def test_a_read_opens_files_gives_the_same_as_one_through_requests_and_holds_non
     if name != "one after another" or remember_bytes == 0:
         of_generations = ["_gen_" in each.path for each in asked if isinstance(each, Open)]
         assert {True, False} <= {*of_generations} or name == "filter"
+
+
+@pytest.mark.parametrize("whole_bytes", [0, stored_file.WHOLE_BYTES])
+def test_threads_may_share_a_table_and_each_read_gives_what_it_gives_alone(
+    tmp_path: Path, whole_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_file, "WHOLE_BYTES", whole_bytes)
+    ground(tmp_path / "t")
+    wanted = {name: read(memwal.open(tmp_path / "t")) for name, read in READS.items()}
+    shared, ready = memwal.open(tmp_path / "t"), threading.Barrier(len(READS))
+
+    def reading(name: str) -> None:
+        ready.wait()
+        for _ in range(5):
+            assert READS[name](shared) == wanted[name], name
+
+    with ThreadPoolExecutor(len(READS)) as threads:
+        list(threads.map(reading, READS))
 
 
 @pytest.mark.usefixtures("all_large")
