@@ -112,8 +112,15 @@ def find(
     location = str(Path(text.removeprefix("file://")).absolute()) if local else text.rstrip("/")
     named = "" if text.startswith("memory://") else location
     is_bucket = not local and not text.startswith("memory://")
-    io = Io(root, location=named, interpretation=interpretation, remembers=remembers, concurrent=is_bucket)
-    place = Place(opened, replace(io, files=local and READS_OPENED), listener, memory)
+    io = Io(
+        root,
+        location=named,
+        interpretation=interpretation,
+        remembers=remembers,
+        concurrent=is_bucket,
+        files=local and READS_OPENED,
+    )
+    place = Place(opened, io, listener, memory)
     if manifest_store is None:
         return place
     base = str(Path(location).resolve()) if local else location.removesuffix(root).rstrip("/")

@@ -132,6 +132,7 @@ class Writer:
     @implements("REGION-003", "AMB-56")
     def _check_apart(self, rows: pa.Table) -> None:
         """Raise `InvalidArgument` if an open writer of another manual region holds the key of one of ``rows``."""
+        # This one is among them: mostly it is the only one, which takes less time to see than to go through.
         for other in list(self._others) if len(self._others) > 1 else ():
             if other.region_id == self.region_id:
                 continue

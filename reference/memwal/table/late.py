@@ -16,7 +16,6 @@ import pyarrow as pa
 from .. import cellwise
 from ..codec.data_file import Decoder
 from ..codec.pb.lance import table_pb2
-from ..codec.scratch import OpenFile, Piece
 from ..effects import Io
 from ..keys import Mask
 from . import read
@@ -311,9 +310,8 @@ class _Chunks:
             if not self.reader.opened:
                 self.reader.add(await fetch(io, file, rows.astype(np.uint64), self.held))
             return self.reader
-        found: OpenFile | Sequence[Piece] | None = await opened(io, file.name, file.size_bytes)
-        if found is None:
-            found = [*file.ends, *await fetch(io, file, rows.astype(np.uint64), self.held)]
+        whole = await opened(io, file.name, file.size_bytes)
+        found = whole or [*file.ends, *await fetch(io, file, rows.astype(np.uint64), self.held)]
         self.reader = read.checked(io, fragment, file, decoder(io, file, found))
         return self.reader
 

@@ -26,8 +26,7 @@ from .legacy.structure import LegacyFile
 
 __all__ = [
     "END_BYTES", "WHOLE_BYTES", "Rows", "StoredFile", "at_hand", "decoder", "get", "layout_of", "narrowed",
-    "open_columns", "open_file", "open_ranges", "open_rows", "opened",
-    "parts",
+    "open_columns", "open_file", "open_ranges", "open_rows", "opened", "parts",
 ]  # fmt: skip
 
 WHOLE_BYTES = 1 << 20

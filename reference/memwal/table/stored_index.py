@@ -12,7 +12,6 @@ from ..codec import file_layout
 from ..codec.data_file import Decoder
 from ..codec.file_layout import FOOTER, Layout
 from ..codec.pb.lance import table_pb2
-from ..codec.scratch import OpenFile, Piece
 from ..effects import Io, remembered
 from ..errors import NotFound
 from . import stored_file
@@ -51,9 +50,8 @@ class IndexFile:
     async def _read(self, columns: Sequence[str], start: int, wanted: int) -> pa.Table:
         assert self.layout is not None
         ranges = self.layout.ranges([self.schema.get_field_index(column) for column in columns], start, wanted)
-        parts: OpenFile | Sequence[Piece] | None = await stored_file.opened(self.io, self.name, self.size_bytes)
-        if parts is None:
-            parts = [*self.parts, *await stored_file.parts(self.io, self.name, ranges, self.size_bytes)]
+        whole = await stored_file.opened(self.io, self.name, self.size_bytes)
+        parts = whole or [*self.parts, *await stored_file.parts(self.io, self.name, ranges, self.size_bytes)]
         with Decoder(parts, self.size_bytes, self.io.path(self.name), clause=_CLAUSE, columns=columns) as decoder:
             return decoder.read(start, wanted).select(list(columns))
 
