@@ -30,7 +30,7 @@ from ..table import reuse
 from ..table.read import ROW_ADDRESS
 from ..table.reuse import Addresses
 from .collection import Above, Parts
-from .indexed import Answered, Coverage, in_base, inside
+from .indexed import Answered, Coverage, in_base, inside, moved
 from .liveness import Liveness
 from .memtable_part import MemTablePart
 from .nodes import PlanNode
@@ -159,7 +159,7 @@ class Documents(Candidates):
         own = inside(answered.by(entry), addresses)
         if answered.merged is not None:
             there, here = await in_base(self.parts.base, *answered.merged, self.parts.base.base.primary_key)
-            addresses, present = _moved(addresses, there, here)
+            addresses, present = moved(addresses, there, here)
             own &= present
         live = own & await self.live.of(self.part, addresses)
         return addresses, Corpus(lengths=stored.lengths, live=live, postings={}).counted()
@@ -213,18 +213,6 @@ class Documents(Candidates):
 def _documents_bytes(found: tuple[Addresses, Corpus]) -> int:
     addresses, corpus = found
     return int(addresses.nbytes + corpus.live.nbytes)
-
-
-def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> tuple[Addresses, Mask]:
-    """Where the rows at ``addresses`` are now, and which are anywhere: those in ``there``, ascending, are ``here``.
-
-    Those that are nowhere get an address that no row has: two documents never have one address, which would hide one.
-    """
-    if not len(there):
-        return np.full(len(addresses), reuse.GONE), np.zeros(len(addresses), np.bool_)
-    at = np.minimum(np.searchsorted(there, addresses), len(there) - 1)
-    present = there[at] == addresses
-    return np.where(present, here[at], reuse.GONE), present
 
 
 @dataclass(slots=True)

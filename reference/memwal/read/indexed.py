@@ -124,3 +124,15 @@ async def in_base(
     there, here = joined.column("there").to_numpy(), joined.column(ROW_ADDRESS).to_numpy()
     order = np.argsort(there)
     return there[order], here[order]
+
+
+def moved(addresses: Addresses, there: Addresses, here: Addresses) -> tuple[Addresses, Mask]:
+    """Where the rows at ``addresses`` are now, and which are anywhere: those in ``there``, ascending, are ``here``.
+
+    Those that are nowhere get an address that no row has: two documents never have one address, which would hide one.
+    """
+    if not len(there):
+        return np.full(len(addresses), reuse.GONE), np.zeros(len(addresses), np.bool_)
+    at = np.minimum(np.searchsorted(there, addresses), len(there) - 1)
+    present = there[at] == addresses
+    return np.where(present, here[at], reuse.GONE), present

@@ -26,7 +26,7 @@ from ..table.reuse import Addresses
 from . import gap
 from .collection import Above, Parts
 from .defaults import NPROBES
-from .indexed import Answered, Coverage, in_base, inside, of_base, of_part
+from .indexed import Answered, Coverage, in_base, inside, moved, of_base, of_part
 from .memtable_part import MemTablePart
 from .parts import Part, TablePart, Which
 from .ranked import Ranked, RankedTogether, Values
@@ -294,21 +294,13 @@ class Neighbours(Candidates):
         addresses = reuse.addresses(held.addresses, answered.state.moves)
         own = inside(fragments, addresses)
         if answered.merged is not None:
-            there, here = self.merged[id(answered)]
-            own &= np.isin(addresses, there)
-            addresses = np.where(own, _moved(addresses, there, here), addresses)
+            addresses, present = moved(addresses, *self.merged[id(answered)])
+            own &= present
         return addresses, own
 
 
 def _opened_bytes(opened: Sequence[tuple[Answered, frozenset[FragmentId], StoredVectors]]) -> int:
     return sum(_OPENED_BYTES + vectors.size_bytes() for _, _, vectors in opened)
-
-
-def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> Addresses:
-    """Each of ``addresses`` that is in ``there``, ascending, as its counterpart in ``here``; others are anything."""
-    if not len(there):
-        return addresses
-    return here[np.minimum(np.searchsorted(there, addresses), len(there) - 1)]
 
 
 def _held(part: MemTablePart, index: MaintainedIndex | None, code: VectorCode) -> tuple[Encoded, ...] | None:

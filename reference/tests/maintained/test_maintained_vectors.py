@@ -279,8 +279,10 @@ def test_equal_codes_have_equal_distances_however_many_are_looked_up_and_however
         for parts in ([every], [every.paired()], [every.between(slice(0, 10)), every.between(slice(10, many))]):
             for told in (parts, [replace(part, partitions=in_one(1, len(part.offsets))) for part in parts]):
                 assert np.array_equal(np.concatenate(code.distances_of(told, query)), few)
+    told = replace(every, partitions=in_one(1, many))
+    assert every.size_bytes() - told.size_bytes() == partitions.nbytes
     nothing = replace(every.between(slice(0, 0)), partitions=in_one(1, 0))
-    assert len(code.distances(nothing, query)) == 0
+    assert len(code.distances(nothing, query)) == nothing.size_bytes() == 0
 
 
 def test_an_index_over_no_usable_vector_has_two_files_that_pylance_opens(tmp_path: Path) -> None:
