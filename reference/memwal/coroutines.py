@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .effects import Io, Join, Protocol, Spawn, Until
+from .effects import Busy, Io, Join, Protocol, Spawn, Task, Until
 from .ids import Milliseconds
 
 T = TypeVar("T")
 
 MOST_CONCURRENT = 32
-"""Coroutines among which `concurrently` divides its work."""
+"""Coroutines of one process that `concurrently` keeps busy, also where what it runs calls it again."""
 MOST_AHEAD = 16
 """So many things are read ahead by `ahead`, of which the last ones may not be needed."""
 
@@ -49,9 +49,13 @@ async def concurrently(io: Io, reads: Sequence[Callable[[], Protocol[T]]]) -> li
     found: dict[int, T] = {}
     failed: dict[int, Exception] = {}
     waiting = deque(enumerate(reads))
+    others = list[Task[None]]()
 
     async def work() -> None:
         while waiting:
+            # Where those that call this from inside of others wait for what it does, there is room for more.
+            if len(waiting) > 1 and len(others) < MOST_CONCURRENT - 1 and await Busy() < MOST_CONCURRENT:
+                others.append(await Spawn(work))
             number, read = waiting.popleft()
             try:
                 found[number] = await read()
@@ -59,7 +63,6 @@ async def concurrently(io: Io, reads: Sequence[Callable[[], Protocol[T]]]) -> li
                 failed[number] = failure
                 waiting.clear()
 
-    others = [await Spawn(work) for _ in range(min(MOST_CONCURRENT, len(reads)) - 1)]
     try:
         await work()
     finally:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from .effects import (
+    Busy,
     Get,
     GetRanges,
     Grew,
@@ -285,6 +286,8 @@ class Threads:
                         reply = self._spawn(start, performing.branch())
                     case Join(task):
                         reply = self._join(task)
+                    case Busy():
+                        reply = 1 + sum(not each.ended for each in self._spawned.values()) - self._waiting
                     case Until():
                         reply = self._wait(request)
                     case _:

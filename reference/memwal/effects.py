@@ -16,7 +16,7 @@ root, how tables are committed there and how the texts are read, so that protoco
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from io import FileIO
 from typing import Any, Generic, TypeVar, cast
@@ -173,6 +173,11 @@ class Spawn(Request["Task[T]"], Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class Busy(Request[int]):
+    """How many coroutines of this process run or wait for the store, and not for another one; with this one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Join(Request[T]):
     """Wait for the end of a coroutine that was spawned: its result, or its failure, which is raised."""
 
@@ -295,8 +300,7 @@ class Io:
     commits: Commits = Commits.PUT
     """How tables in this folder are committed."""
     location: str = ""
-    """Absolute name of this folder for readers outside the engine, by which base paths of other tables in the same
-    store are recognised; empty if there is none."""
+    """Absolute name of this folder for readers outside the engine, by which they and base paths name it; or empty."""
     interpretation: Interpretation = field(kw_only=True)
     """What the texts leave open, as every process that works in this folder reads it."""
     remembers: bool = False
@@ -308,9 +312,7 @@ class Io:
 
     def child(self, name: str, commits: Commits | None = None, location: str = "") -> Io:
         """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store."""
-        how, below = commits or self.commits, self.path(name)
-        asked = self.remembers, self.concurrent, self.files
-        return Io(below, how, location, *asked, interpretation=self.interpretation)
+        return replace(self, root=self.path(name), commits=commits or self.commits, location=location)
 
     @property
     def external(self) -> Io:

@@ -20,7 +20,20 @@ from types import CoroutineType
 from typing import Any
 
 from memwal import coroutines, effects
-from memwal.effects import Join, Note, Now, Protocol, RandomHex, Request, Sleep, Spawn, StoreRequest, Task, Until
+from memwal.effects import (
+    Busy,
+    Join,
+    Note,
+    Now,
+    Protocol,
+    RandomHex,
+    Request,
+    Sleep,
+    Spawn,
+    StoreRequest,
+    Task,
+    Until,
+)
 from memwal.errors import ArtifactError, EngineBug, InvalidArgument, Outcome
 from memwal.ids import Milliseconds
 from memwal.stores.memory import Raised, Reply
@@ -289,6 +302,9 @@ class Running:
             case Spawn(start):
                 self._all.append(_Coroutine(start))
                 return Task(len(self._all) - 1), None
+            case Busy():
+                others = (each.waits_for for number, each in enumerate(self._all) if number != self._front)
+                return 1 + sum(not isinstance(each, Join | Until | None) for each in others), None
         return self._awaited(request)
 
     def _awaited(self, request: Request[Any] | None) -> tuple[object, Exception | None]:

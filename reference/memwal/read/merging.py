@@ -5,7 +5,8 @@ Source: MemWAL revision A, "Query Execution" and appendix 3.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -15,7 +16,9 @@ import pyarrow as pa
 
 from .. import words
 from ..clauses import implements
-from ..errors import EngineBug
+from ..coroutines import MOST_AHEAD, concurrently
+from ..effects import Io
+from ..errors import EngineBug, MemwalError
 from ..keys import Mask
 from ..metrics import Metrics, metered_stream
 from ..seen import Seen
@@ -82,6 +85,11 @@ class Scan:
     def text(self) -> str:
         return f"ScanExec: {self.part.name}{self.more}{self.filtering.text}"
 
+    async def prepare(self, choice: RowChoice) -> None:
+        """Read ahead what `stream` will of small fragments of a generation."""
+        names = dict.fromkeys(chain(self.columns, *(stage.columns for stage in choice.stages)))
+        await self.part.prepare(tuple(names), list(await self.part.fragments(self.filtering.predicate)))
+
     @metered_stream
     async def stream(self, choice: RowChoice) -> AsyncIterator[pa.Table]:
         """The rows that ``choice`` wants, with the columns of both."""
@@ -119,6 +127,7 @@ class Scan:
 class Union:
     """UnionExec: the rows of all sources. The base table is listed first, and read last."""
 
+    io: Io
     base: Scan
     regions: Sequence[Sequence[Scan]]
     """Sources of each region above the base, newest first."""
@@ -131,6 +140,31 @@ class Union:
     @property
     def inputs(self) -> Sequence[Scan]:
         return (self.base, *(scan for region in self.regions for scan in region), *self.masks)
+
+    def ahead(self, scans: Iterable[Scan]) -> Ahead:
+        """For reading some of the sources above the base, in this order."""
+        return Ahead(self.io, deque(scans) if self.io.concurrent else deque())
+
+
+@dataclass(slots=True)
+class Ahead:
+    """Reads `MOST_AHEAD` sources at once, as far as they are kept in memory, where requests take long."""
+
+    io: Io
+    waiting: deque[Scan]
+
+    async def of(self, scan: Scan, choice: RowChoice) -> None:
+        """To be awaited before a source is read."""
+
+        async def prepared(each: Scan) -> None:
+            try:
+                await each.prepare(choice)
+            except MemwalError:
+                return  # nothing of it is kept: where its rows are wanted they are read, and that fails again
+
+        if self.waiting and scan is self.waiting[0]:
+            some = [self.waiting.popleft() for _ in range(min(MOST_AHEAD, len(self.waiting)))]
+            await concurrently(self.io, [partial(prepared, each) for each in some])
 
 
 @dataclass(slots=True)
@@ -181,8 +215,9 @@ class Deduplicate:
     @implements("PLAN-012", "PLAN-013", "PLAN-014", "PLAN-026")
     async def stream(self) -> AsyncIterator[pa.Table]:
         rows = 0
-        known = await self._known()
+        known, ahead = await self._known(), self.union.ahead(chain.from_iterable(self.union.regions))
         async for scan, choice in self._by_keys() if known is None else self._by_known(known):
+            await ahead.of(scan, choice)
             async for batch in scan.stream(choice):
                 found = batch.select(list(self.columns)) if self.deletes else live(batch, self.base, self.columns)
                 rows += found.num_rows
@@ -239,8 +274,10 @@ class Deduplicate:
             [self.filtering.condition.mask] if self.filtering.first and self.filtering.condition else []
         )
         judges.append(partial(_remembered, key=key, seen=above))
+        ahead = self.union.ahead(self.union.masks)
+        choice = RowChoice(stages=(Stage(self._looked_at, partial(agreed, judges=judges)),), few=True)
         for mask in self.union.masks:
-            choice = RowChoice(stages=(Stage(self._looked_at, partial(agreed, judges=judges)),), few=True)
+            await ahead.of(mask, choice)
             async for _ in mask.stream(choice):
                 raise EngineBug(f"{mask.part.name} gives rows of another split")
 

@@ -73,7 +73,7 @@ async def arranged(
     others = set(parts.regions) - set(answered or ()) if hides and not (kept and kept.keys) else ()
     await parts.open([*scans, *others])
     masks = [Scan(part, (), filtering) for region in others for part in parts.regions[region]]
-    union = Union(Scan(parts.base, tuple(names), filtering, more), list(scans.values()), masks)
+    union = Union(io, Scan(parts.base, tuple(names), filtering, more), list(scans.values()), masks)
     alone = answered is not None
     spares = key and not alone and filtering.condition is not None and not filtering.first
     live = Liveness(Freshness(io, view, parts)) if spares else None

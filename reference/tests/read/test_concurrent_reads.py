@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from memwal.api.place import find
-from memwal.coroutines import MOST_CONCURRENT, concurrently
+from memwal.coroutines import MOST_CONCURRENT, Turn, concurrently, until
 from memwal.drive import Threads, drive
 from memwal.effects import Get, Head, Io, List, Put, Stamped, Stat, StoreRequest, remembered
 from memwal.errors import ArtifactError, InvalidArgument, NotFound
@@ -167,16 +167,18 @@ EVERY = REGIONS * GENERATIONS
 MANIFESTS = "manifests of regions", _of(Get, "version_hint"), REGIONS
 TABLES = "tables of generations", _of(List, "_gen_", "_versions/"), EVERY
 TAILS = "ends of WALs", _of(Get, "/wal/"), REGIONS
+DATA = "rows of generations", _of(Get, "_gen_", "/data/"), EVERY
 MEETINGS = (
     ("scan", *MANIFESTS), ("scan", *TABLES), ("filter without an index", *TABLES), ("filter by an index", *TABLES),
-    ("vectors", *TABLES), ("texts", *TABLES), ("scan", *TAILS),
+    ("vectors", *TABLES), ("texts", *TABLES), ("scan", *TAILS), ("scan", *DATA), ("batches", *DATA),
+    ("filter without an index", *DATA), ("splits", *DATA[:2], GENERATIONS),
     ("filter by an index", "btrees", _of((Get, Head), "_gen_", "page_data"), EVERY),
     ("filter by an index twice", "btrees", _of((Get, Head), "_gen_", "page_data"), EVERY),
-    ("filter by an index twice", "rows", _of(Get, "_gen_", "/data/"), EVERY),
+    ("filter by an index twice", *DATA),
     ("filter by an index", "filters", _of(Get, "bloom_filter"), EVERY),
     ("vectors", "codes", _of((Get, Head), "_gen_", "auxiliary"), EVERY),
     ("texts", "documents", _of((Get, Head), "_gen_", "part_0_docs"), EVERY),
-    ("texts", "keys", _of(Get, "_gen_", "/data/"), EVERY),
+    ("texts", *DATA),
     ("keys", "filters", _of(Get, "bloom_filter"), EVERY),
     ("a key", "filters", _of(Get, "bloom_filter"), GENERATIONS),
     ("ends of logs", "entries", _of(Head, "/wal/"), REGIONS),
@@ -225,6 +227,50 @@ def test_a_generation_that_is_lost_is_told_as_by_a_read_of_one_after_another(bui
         with pytest.raises(ArtifactError, match="it is gone"):
             table.scan()
     assert not [each for each in threading.enumerate() if each.name == "memwal"]
+
+
+@pytest.mark.parametrize("remember_bytes", [0, 64 << 20])
+def test_a_generation_that_is_not_needed_may_be_lost(built: Path, remember_bytes: int) -> None:
+    """What is read ahead of it fails, and is told to those only who want its rows."""
+    store = copied(built)
+    for name in [name for name in store.objects if "_gen_1/data/" in name]:
+        del store.objects[name]
+    near, away = (memwal.open("t", store=store, remember_bytes=remember_bytes) for _ in range(2))
+    for table in (near, far(away)):
+        assert table.scan(limit=5).num_rows == 5
+        with pytest.raises(ArtifactError, match="not there"):
+            table.scan()
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_calls_inside_of_calls_are_together_as_busy_as_one(waiting: bool) -> None:
+    """Also where those outside wait for the one that makes them."""
+    turn, begun, most, before = Turn(), 0, 0, threading.active_count()
+
+    class Counting(Meeting):
+        def perform(self, request: StoreRequest[Any]) -> Any:
+            nonlocal most
+            most = max(most, threading.active_count() - before)
+            return super().perform(request)
+
+    async def several(first: int) -> list[tuple[str, ...]]:
+        nonlocal begun
+        begun += 1
+        reads = [partial(FAR.list, f"{first}/{number}") for number in range(MOST_CONCURRENT)]
+        if not waiting:
+            return await concurrently(FAR, reads)
+        await until(lambda: begun >= MOST_CONCURRENT)
+        async with turn:
+            return await concurrently(FAR, reads)
+
+    async def every() -> int:
+        return len(await concurrently(FAR, [partial(several, number) for number in range(2 * MOST_CONCURRENT)]))
+
+    # Requests wait for each other, so that half as many as may be are made at once.
+    store = Counting(MemoryStore(), _of(List), MOST_CONCURRENT // 2)
+    assert Threads(store).run(every()) == 2 * MOST_CONCURRENT
+    assert len(store.came) == MOST_CONCURRENT // 2
+    assert most <= 2 * MOST_CONCURRENT
 
 
 def test_of_several_failures_the_first_is_raised_and_nothing_more_begins() -> None:

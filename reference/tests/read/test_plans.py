@@ -706,7 +706,7 @@ def test_deduplication_streams_and_keeps_the_highest_generation_and_of_it_the_la
     older = Batches(1, taken, {"id": [3, 4, 1], "v": ["old", "d", "old"]})
     base = Batches(-1, taken, {"id": [5, 4], "v": ["e", "old"]}, {"id": [5, 6], "v": ["old", "f"]})
     names = ("id", "v")
-    union = Union(Scan(base, names), [[Scan(newest, names), Scan(older, names)]])
+    union = Union(Io(interpretation=STRICT), Scan(base, names), [[Scan(newest, names), Scan(older, names)]])
     schema = pa.schema([("id", pa.int64()), ("v", pa.string())])
     like = SimpleNamespace(primary_key=("id",), schema=schema, field_ids={"id": 0, "v": 1})
 
