@@ -77,7 +77,7 @@ class MemTablePart:
             self.stored = self.shape.restored(self.table, f"memory of {self.region_id}", narrowed=True)
         return self.stored
 
-    async def prepare(self, _names: Sequence[str], _fragments: Sequence[FragmentId]) -> None:
+    async def prepare(self, _names: Sequence[str], _fragments: Sequence[FragmentId], _few: bool = True) -> None:
         await self._stored()
 
     async def rows(self, names: Sequence[str], _fragments: Sequence[FragmentId] | None = None) -> pa.Table:

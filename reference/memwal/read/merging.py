@@ -88,7 +88,7 @@ class Scan:
     async def prepare(self, choice: RowChoice) -> None:
         """Read ahead what `stream` will of small fragments of a generation."""
         names = dict.fromkeys(chain(self.columns, *(stage.columns for stage in choice.stages)))
-        await self.part.prepare(tuple(names), list(await self.part.fragments(self.filtering.predicate)))
+        await self.part.prepare(tuple(names), list(await self.part.fragments(self.filtering.predicate)), choice.few)
 
     @metered_stream
     async def stream(self, choice: RowChoice) -> AsyncIterator[pa.Table]:

@@ -49,6 +49,8 @@ _OPENED_BYTES = 1 << 14
 """About what a generation takes besides what is worked out of its files."""
 _TAKEN_BYTES = 1 << 18
 """Taking some rows of a file takes about as long as reading so many bytes of it, with all rows that are in them."""
+_TAKEN_FAR_BYTES = 1 << 21
+"""The same where requests take long."""
 _ADDRESS = pa.field(ROW_ADDRESS, pa.uint64())
 
 
@@ -85,8 +87,8 @@ class Part(Protocol):
         They are of the base table or of `origin.ORIGIN`, here and in `stream`.
         """
 
-    async def prepare(self, names: Sequence[str], fragments: Sequence[FragmentId], /) -> None:
-        """Read ahead what `rows` and `at` will give of ``fragments``, as far as that is kept."""
+    async def prepare(self, names: Sequence[str], fragments: Sequence[FragmentId], few: bool = True, /) -> None:
+        """Read ahead what will be asked of ``fragments``, as far as that is kept. ``few``: of some of their rows."""
 
     async def at(self, names: Sequence[str], addresses: Addresses, /) -> pa.Table:
         """Those of `rows` whose addresses are among ``addresses``, which ascend; in that order."""
@@ -227,10 +229,10 @@ class TablePart:
         found = pa.concat_tables([self._schema(state, names).empty_table(), *parts])
         return found if self.region_id is None else in_write_order(found, state)
 
-    async def prepare(self, names: Sequence[str], fragments: Sequence[FragmentId]) -> None:
+    async def prepare(self, names: Sequence[str], fragments: Sequence[FragmentId], few: bool = True) -> None:
         state = await self.opened()
-        for fragment in state.fragments:
-            if fragment.id in fragments and await self._is_kept(FragmentId(fragment.id)):
+        for fragment in (each for each in state.fragments if each.id in fragments):
+            if await self._is_kept(FragmentId(fragment.id)) or (few and self._is_taken_often(fragment, names)):
                 await self._kept_rows(state, fragment, names)
 
     async def at(self, names: Sequence[str], addresses: Addresses) -> pa.Table:
@@ -258,9 +260,9 @@ class TablePart:
     async def stream(self, names: Sequence[str], fragment: FragmentId, choice: RowChoice) -> AsyncIterator[pa.Table]:
         state = await self.opened()
         (chosen,) = (each for each in state.fragments if each.id == fragment)
-        if await self._is_kept(fragment) or (choice.few and self._is_taken_often(chosen, names)):
-            looked_at = chain.from_iterable(stage.columns for stage in choice.stages)
-            kept = await self._kept_rows(state, chosen, (*names, *looked_at))
+        every = tuple(dict.fromkeys(chain(names, *(stage.columns for stage in choice.stages))))
+        if await self._is_kept(fragment) or (choice.few and self._is_taken_often(chosen, every)):
+            kept = await self._kept_rows(state, chosen, every)
             if choice.gone is not None:
                 live = await choice.live(self.io, state, chosen)
                 kept = cellwise.where(kept, live[kept.column(ROW_ADDRESS).to_numpy() & np.uint64(0xFFFFFFFF)])
@@ -297,7 +299,7 @@ class TablePart:
         if self.kept is None or self.kept.name is None or not 0 < size <= PAGES_BYTES:
             return False
         taken = self.kept.made.setdefault(("times taken", fragment.id, tuple(names)), count(1))
-        return bool(next(taken) * _TAKEN_BYTES >= size)
+        return bool(next(taken) * (_TAKEN_FAR_BYTES if self.io.concurrent else _TAKEN_BYTES) >= size)
 
     async def _kept_rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
         """Columns ``names`` of all live rows, as they are stored."""
