@@ -16,7 +16,7 @@ root, how tables are committed there and how the texts are read, so that protoco
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from io import FileIO
 from typing import Any, Generic, TypeVar, cast
@@ -245,9 +245,8 @@ async def remembered(
     """What ``make`` gives, or gave before under the same name ``what``, while all objects that it read are the same.
 
     It is of objects that are read one by one, and nothing changes it. Only drivers that keep such things are asked
-    (`Io.remembers`): elsewhere this is ``make``, so that only the number of requests differs.
-    ``of``: full names of objects read before, and that it is made of, too. ``by``: those that alone tell whether it
-    still holds: while they stay, so does all that it was made of, listings included.
+    (`Io.remembers`): elsewhere this is ``make``. ``of``: full names of objects read before, that it is made of, too.
+    ``by``: those that alone tell whether it still holds: while they stay, so does all of it, listings included.
     """
     if not io.remembers:
         return await make()
@@ -312,7 +311,8 @@ class Io:
 
     def child(self, name: str, commits: Commits | None = None, location: str = "") -> Io:
         """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store."""
-        return replace(self, root=self.path(name), commits=commits or self.commits, location=location)
+        asked = self.remembers, self.concurrent, self.files
+        return Io(self.path(name), commits or self.commits, location, *asked, interpretation=self.interpretation)
 
     @property
     def external(self) -> Io:

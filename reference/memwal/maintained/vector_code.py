@@ -101,13 +101,8 @@ class Encoded:
     def size_bytes(self) -> int:
         """Bytes in memory."""
         fixed = 0 if self.fixed is None else self.fixed.nbytes
-        partitions = 0 if self.is_in_one else self.partitions.nbytes
+        partitions = 0 if self.partitions.strides == (0,) else self.partitions.nbytes
         return self.offsets.nbytes + partitions + self.codes.nbytes + fixed
-
-    @property
-    def is_in_one(self) -> bool:
-        """Whether `in_one` says of which partition all of its rows are, of which there is at least one."""
-        return len(self.partitions) > 0 and self.partitions.strides == (0,)
 
 
 def in_one(partition: int, rows: int) -> npt.NDArray[np.int64]:
@@ -271,7 +266,7 @@ class VectorCode:
             return 1 + sums
         sums += encoded.fixed
         near = encoded.partitions
-        sums += query.centroids[near[0]] if encoded.is_in_one else query.centroids.take(near)
+        sums += query.centroids[near[0]] if len(near) and near.strides == (0,) else query.centroids.take(near)
         return np.maximum(sums, 0, out=sums)
 
     def query_vector(self, query: npt.ArrayLike) -> QueryVector:
