@@ -15,7 +15,7 @@ T = TypeVar("T")
 MOST_CONCURRENT = 32
 """Coroutines of one process that `concurrently` keeps busy, also where what it runs calls it again."""
 MOST_AHEAD = 16
-"""So many things are read ahead by `ahead`, of which the last ones may not be needed."""
+"""So many things are read at once before they are asked for; the last ones may not be needed."""
 
 
 async def until(holds: Callable[[], bool], timeout_ms: Milliseconds | None = None) -> bool:

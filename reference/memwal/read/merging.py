@@ -6,7 +6,7 @@ Source: MemWAL revision A, "Query Execution" and appendix 3.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -19,6 +19,7 @@ from ..clauses import implements
 from ..coroutines import MOST_AHEAD, concurrently
 from ..effects import Io
 from ..errors import EngineBug, MemwalError
+from ..ids import FragmentId
 from ..keys import Mask
 from ..metrics import Metrics, metered_stream
 from ..seen import Seen
@@ -80,15 +81,22 @@ class Scan:
     inputs: Sequence[PlanNode] = ()
     outcome: str = ""
     metrics: Metrics = field(default_factory=Metrics)
+    _known: Sequence[FragmentId] | None = None
 
     @property
     def text(self) -> str:
         return f"ScanExec: {self.part.name}{self.more}{self.filtering.text}"
 
+    async def _fragments(self) -> Sequence[FragmentId]:
+        """Those to be read, oldest first."""
+        # PLAN-033, fragment pruning: rows that are left out by their keys hide no row of the answer.
+        if self._known is None:
+            self._known = tuple(await self.part.fragments(self.filtering.predicate))
+        return self._known
+
     async def prepare(self, choice: RowChoice) -> None:
-        """Read ahead what `stream` will of small fragments of a generation."""
-        names = dict.fromkeys(chain(self.columns, *(stage.columns for stage in choice.stages)))
-        await self.part.prepare(tuple(names), list(await self.part.fragments(self.filtering.predicate)), choice.few)
+        """Read ahead what `stream` will, as far as that is kept."""
+        await self.part.prepare(choice.columns(self.columns), await self._fragments(), choice.few)
 
     @metered_stream
     async def stream(self, choice: RowChoice) -> AsyncIterator[pa.Table]:
@@ -109,8 +117,7 @@ class Scan:
         stages = [counted(each, first=each is ends[0], last=each is ends[1]) for each in choice.stages]
         counting = replace(choice, stages=tuple(stages))
         self._scanned(fragments, rows, wanted)
-        # PLAN-033, fragment pruning: rows that are left out by their keys hide no row of the answer.
-        for fragment in reversed(await self.part.fragments(self.filtering.predicate)):
+        for fragment in reversed(await self._fragments()):
             fragments = fragments + 1
             async for found in self.part.stream(self.columns, fragment, counting):
                 yield found
@@ -141,10 +148,6 @@ class Union:
     def inputs(self) -> Sequence[Scan]:
         return (self.base, *(scan for region in self.regions for scan in region), *self.masks)
 
-    def ahead(self, scans: Iterable[Scan]) -> Ahead:
-        """For reading some of the sources above the base, in this order."""
-        return Ahead(self.io, deque(scans) if self.io.concurrent else deque())
-
 
 @dataclass(slots=True)
 class Ahead:
@@ -152,6 +155,7 @@ class Ahead:
 
     io: Io
     waiting: deque[Scan]
+    """In the order in which they will be read."""
 
     async def of(self, scan: Scan, choice: RowChoice) -> None:
         """To be awaited before a source is read."""
@@ -162,7 +166,7 @@ class Ahead:
             except MemwalError:
                 return  # nothing of it is kept: where its rows are wanted they are read, and that fails again
 
-        if self.waiting and scan is self.waiting[0]:
+        if self.io.concurrent and self.waiting and scan is self.waiting[0]:
             some = [self.waiting.popleft() for _ in range(min(MOST_AHEAD, len(self.waiting)))]
             await concurrently(self.io, [partial(prepared, each) for each in some])
 
@@ -215,7 +219,8 @@ class Deduplicate:
     @implements("PLAN-012", "PLAN-013", "PLAN-014", "PLAN-026")
     async def stream(self) -> AsyncIterator[pa.Table]:
         rows = 0
-        known, ahead = await self._known(), self.union.ahead(chain.from_iterable(self.union.regions))
+        known = await self._known()
+        ahead = Ahead(self.union.io, deque(chain.from_iterable(self.union.regions)))
         async for scan, choice in self._by_keys() if known is None else self._by_known(known):
             await ahead.of(scan, choice)
             async for batch in scan.stream(choice):
@@ -274,7 +279,7 @@ class Deduplicate:
             [self.filtering.condition.mask] if self.filtering.first and self.filtering.condition else []
         )
         judges.append(partial(_remembered, key=key, seen=above))
-        ahead = self.union.ahead(self.union.masks)
+        ahead = Ahead(self.union.io, deque(self.union.masks))
         choice = RowChoice(stages=(Stage(self._looked_at, partial(agreed, judges=judges)),), few=True)
         for mask in self.union.masks:
             await ahead.of(mask, choice)

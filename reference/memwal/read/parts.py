@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -221,7 +221,7 @@ class TablePart:
         wanted = set(fragments) if fragments is not None else None
         parts = [
             await self._kept_rows(state, fragment, names)
-            if await self._is_kept(FragmentId(fragment.id))
+            if await self._keeps(fragment, names, few=False)
             else await self._rows(state, fragment, names)
             for fragment in sorted(state.fragments, key=lambda each: each.id)
             if wanted is None or fragment.id in wanted
@@ -232,7 +232,7 @@ class TablePart:
     async def prepare(self, names: Sequence[str], fragments: Sequence[FragmentId], few: bool = True) -> None:
         state = await self.opened()
         for fragment in (each for each in state.fragments if each.id in fragments):
-            if await self._is_kept(FragmentId(fragment.id)) or (few and self._is_taken_often(fragment, names)):
+            if await self._keeps(fragment, names, few=few):
                 await self._kept_rows(state, fragment, names)
 
     async def at(self, names: Sequence[str], addresses: Addresses) -> pa.Table:
@@ -249,7 +249,7 @@ class TablePart:
         self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str], offsets: Addresses
     ) -> pa.Table:
         """The live rows at ``offsets``."""
-        if not (await self._is_kept(FragmentId(fragment.id)) or self._is_taken_often(fragment, names)):
+        if not await self._keeps(fragment, names, few=True):
             own = self._held(state, names) or state.schema.names[:1]
             return self._mapped(await read.take(self.io, state, fragment, own, offsets), state, names, addressed=True)
         rows = await self._kept_rows(state, fragment, names)
@@ -260,8 +260,8 @@ class TablePart:
     async def stream(self, names: Sequence[str], fragment: FragmentId, choice: RowChoice) -> AsyncIterator[pa.Table]:
         state = await self.opened()
         (chosen,) = (each for each in state.fragments if each.id == fragment)
-        every = tuple(dict.fromkeys(chain(names, *(stage.columns for stage in choice.stages))))
-        if await self._is_kept(fragment) or (choice.few and self._is_taken_often(chosen, every)):
+        every = choice.columns(names)
+        if await self._keeps(chosen, every, few=choice.few):
             kept = await self._kept_rows(state, chosen, every)
             if choice.gone is not None:
                 live = await choice.live(self.io, state, chosen)
@@ -289,14 +289,17 @@ class TablePart:
             rows = self._mapped(found, state, names)
             yield in_write_order(rows, state) if turned else rows
 
-    async def _is_kept(self, fragment: FragmentId) -> bool:
-        """Whether the rows of a fragment, a small one of a generation, are kept from read to read."""
-        return self.kept is not None and self.kept.name is not None and await self.is_small(fragment)
+    async def _keeps(self, fragment: table_pb2.DataFragment, names: Sequence[str], *, few: bool) -> bool:
+        """Whether columns of a fragment of a generation are kept from read to read. ``few``: some rows are taken.
 
-    def _is_taken_often(self, fragment: table_pb2.DataFragment, names: Sequence[str]) -> bool:
-        """Whether rows of a generation were taken so often that it cost as much as reading all of the fragment."""
+        They are of a small one, and of one of which rows were taken so often that it cost as much as reading them all.
+        """
+        if self.kept is None or self.kept.name is None:
+            return False
+        if await self.is_small(FragmentId(fragment.id)):
+            return True
         size = sum(file.file_size_bytes for file in fragment.files)
-        if self.kept is None or self.kept.name is None or not 0 < size <= PAGES_BYTES:
+        if not few or not 0 < size <= PAGES_BYTES:
             return False
         taken = self.kept.made.setdefault(("times taken", fragment.id, tuple(names)), count(1))
         return bool(next(taken) * (_TAKEN_FAR_BYTES if self.io.concurrent else _TAKEN_BYTES) >= size)

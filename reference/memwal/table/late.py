@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +79,10 @@ class RowChoice:
     """Whether few rows are expected to be wanted, so that the columns of later stages are worth reading apart."""
     gone: Addresses | None = None
     """Addresses of rows of which no stage is asked: all that are deleted, and others. Ascending; None: the deleted."""
+
+    def columns(self, names: Iterable[str]) -> tuple[str, ...]:
+        """``names``, and the columns of all stages, each once."""
+        return tuple(dict.fromkeys(chain(names, *(stage.columns for stage in self.stages))))
 
     async def live(self, io: Io, state: TableState, fragment: table_pb2.DataFragment) -> Mask:
         """Of which rows of the fragment stages are asked. Shape (rows,)."""
