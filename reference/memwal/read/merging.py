@@ -19,7 +19,6 @@ from ..clauses import implements
 from ..coroutines import MOST_AHEAD, concurrently
 from ..effects import Io
 from ..errors import EngineBug, MemwalError
-from ..ids import FragmentId
 from ..keys import Mask
 from ..metrics import Metrics, metered_stream
 from ..seen import Seen
@@ -81,22 +80,15 @@ class Scan:
     inputs: Sequence[PlanNode] = ()
     outcome: str = ""
     metrics: Metrics = field(default_factory=Metrics)
-    _known: Sequence[FragmentId] | None = None
 
     @property
     def text(self) -> str:
         return f"ScanExec: {self.part.name}{self.more}{self.filtering.text}"
 
-    async def _fragments(self) -> Sequence[FragmentId]:
-        """Those to be read, oldest first."""
-        # PLAN-033, fragment pruning: rows that are left out by their keys hide no row of the answer.
-        if self._known is None:
-            self._known = tuple(await self.part.fragments(self.filtering.predicate))
-        return self._known
-
     async def prepare(self, choice: RowChoice) -> None:
         """Read ahead what `stream` will, as far as that is kept."""
-        await self.part.prepare(choice.columns(self.columns), await self._fragments(), choice.few)
+        fragments = tuple(await self.part.fragments(self.filtering.predicate))
+        await self.part.prepare(choice.columns(self.columns), fragments, choice.few)
 
     @metered_stream
     async def stream(self, choice: RowChoice) -> AsyncIterator[pa.Table]:
@@ -117,7 +109,8 @@ class Scan:
         stages = [counted(each, first=each is ends[0], last=each is ends[1]) for each in choice.stages]
         counting = replace(choice, stages=tuple(stages))
         self._scanned(fragments, rows, wanted)
-        for fragment in reversed(await self._fragments()):
+        # PLAN-033, fragment pruning: rows that are left out by their keys hide no row of the answer.
+        for fragment in reversed(await self.part.fragments(self.filtering.predicate)):
             fragments = fragments + 1
             async for found in self.part.stream(self.columns, fragment, counting):
                 yield found
